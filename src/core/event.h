@@ -1,0 +1,120 @@
+/* event.h - the immutable record of one change, and how it is written down.
+ *
+ * Events are written in sections: what one cell changed in one pass of a
+ * worker. All events of a section share the origin (the cell) and the time, and
+ * their sequences follow one another:
+ *
+ *   section  = origin(varint) first_sequence(varint) time_ms(varint) count(varint) event*
+ *   event    = head(1 byte: type | flags) incarnation(varint) id(bytes) body [key] [region]
+ *   bytes    = size(varint) byte*
+ *
+ *   ADD      amount                  RESET   amount (the difference)
+ *   DELETE   incarnation from now on(varint)
+ *   CREATE   shards(varint) policy(varint) idle_s(varint) floor flag(varint) floor(zigzag)
+ *   EXPIRE   deadline_ms(varint, 0 = never)
+ *   REACT    user(bytes) kind before(bytes) kind after(bytes)
+ *   NOTHING  a keyed write that changed nothing: only its answer is kept
+ *
+ *   amount   = zigzag varint, or bytes of decimal digits when EVENT_BIG is set
+ *   key      = key(bytes) fingerprint(8 bytes) answer: flags(1) held kind(bytes) value(amount form:
+ *              flag bit 0 says big)
+ *   region   = bytes
+ *
+ * An event says everything it needs by itself: names, not numbers of this
+ * process. Pure: no I/O, no clock. */
+#ifndef CORE_EVENT_H
+#define CORE_EVENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buffer.h"
+#include "base/error.h"
+#include "base/number.h"
+#include "base/slice.h"
+#include "core/op.h"
+
+enum event_type {
+    EVENT_ADD = 1,
+    EVENT_RESET,
+    EVENT_DELETE,
+    EVENT_CREATE,
+    EVENT_EXPIRE,
+    EVENT_REACT,
+    EVENT_NOTHING,
+};
+
+/* The answer that an idempotency key repeats. */
+struct event_answer {
+    uint64_t fingerprint; /* of the write's content */
+    bool changed;
+    struct slice held; /* kind's name; size 0 = none */
+    struct number value;
+};
+
+struct event {
+    enum event_type type;
+    uint32_t incarnation;
+    struct slice id;     /* counter or item */
+    struct slice user;   /* REACT */
+    struct slice before; /* REACT: kind's name, size 0 = none */
+    struct slice after;
+    struct number amount;       /* ADD, RESET: the difference */
+    uint32_t next_incarnation;  /* DELETE */
+    struct op_create create;    /* CREATE */
+    int64_t deadline_ms;        /* EXPIRE */
+    struct slice key;           /* size 0 = none */
+    struct event_answer answer; /* with key */
+    struct slice region;
+
+    /* of its section */
+    uint32_t origin;
+    uint64_t sequence;
+    int64_t time_ms;
+};
+
+/* A section being written: events are appended, then it is closed. Reusable. */
+struct section {
+    struct buffer body; /* events so far */
+    uint32_t count;
+};
+
+void section_init(struct section *section);
+void section_done(struct section *section);
+
+/* The three hot ones, without going through struct event. */
+void section_add(struct section *section, uint32_t incarnation, struct slice id, int64_t amount,
+                 struct slice region);
+void section_react(struct section *section, uint32_t incarnation, struct slice item,
+                   struct slice user, struct slice before, struct slice after, struct slice region);
+
+/* Any event. Its origin, sequence and time are the section's. */
+void section_event(struct section *section, const struct event *event);
+
+/* Writes the header at `to`, which has SECTION_HEADER_MAX bytes of room;
+ * returns its size. Header and body together are the section. */
+#define SECTION_HEADER_MAX 40u
+size_t section_header(const struct section *section, uint32_t origin, uint64_t first_sequence,
+                      int64_t time_ms, char *to);
+void section_clear(struct section *section);
+
+/* Reading: begins with a whole section, gives its events one by one. */
+struct section_reader {
+    const char *at;
+    const char *end;
+    uint32_t origin;
+    uint64_t first_sequence;
+    uint64_t next_sequence;
+    int64_t time_ms;
+    uint64_t left; /* events */
+};
+
+enum err section_open(struct section_reader *reader, struct slice section, struct error *error);
+
+/* ERR_OK with the next event, ERR_NOT_FOUND behind the last, ERR_CORRUPT with a
+ * text that names the byte. Slices point into the section; big numbers are
+ * owned by the event: event_done() frees them. */
+enum err section_next(struct section_reader *reader, struct event *ret_event, struct error *error);
+void event_done(struct event *event);
+
+#endif

@@ -1,0 +1,38 @@
+/* kinds.h - the reaction kinds of a deployment, by name and by number.
+ *
+ * Numbers count from 1 in the order of the configuration and live only in
+ * memory; 0 is "no reaction". Events carry names, so the order may change. */
+#ifndef CORE_KINDS_H
+#define CORE_KINDS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/slice.h"
+#include "core/limits.h"
+
+#define KIND_NONE 0u
+
+struct kinds {
+    unsigned count;
+    char names[LIMIT_KINDS][LIMIT_KIND_BYTES + 1];
+    uint8_t sizes[LIMIT_KINDS];
+};
+
+/* Reads "like,dislike". A name is 1 to 32 of [a-z0-9_-] or bytes above 0x7f
+ * (emoji), and stands once. */
+enum err kinds_parse(struct kinds *kinds, struct slice list, struct error *error);
+
+/* The number of a name, KIND_NONE if there is none. */
+uint8_t kinds_find(const struct kinds *kinds, struct slice name);
+
+/* The name of a number; the empty slice for KIND_NONE. */
+struct slice kinds_name(const struct kinds *kinds, uint8_t kind);
+
+/* Is `id` the counter of a reaction, "item/kind"? Then says of which item and
+ * kind. A hot-path call: quick for ids without such an ending. */
+bool kinds_split(const struct kinds *kinds, struct slice id, struct slice *ret_item,
+                 uint8_t *ret_kind);
+
+#endif

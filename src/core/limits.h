@@ -1,0 +1,20 @@
+/* limits.h - every limit of the domain, in one place. */
+#ifndef CORE_LIMITS_H
+#define CORE_LIMITS_H
+
+#define LIMIT_ID_BYTES     256u  /* counter or item */
+#define LIMIT_USER_BYTES   128u  /* user */
+#define LIMIT_KEY_BYTES    128u  /* idempotency key */
+#define LIMIT_REGION_BYTES 64u   /* region */
+#define LIMIT_KIND_BYTES   32u   /* name of a reaction kind */
+#define LIMIT_KINDS        16u   /* reaction kinds in one deployment */
+#define LIMIT_CELLS        64u   /* cells of the memory hot layer, and shards of one counter */
+#define LIMIT_BUCKETS      4096u /* slices of an item's users, fixed for ever */
+#define LIMIT_WORKERS      64u   /* worker threads */
+#define LIMIT_BATCH        4096u /* operations in one batch */
+
+/* An event's largest encoding: every field at its limit, the value and the
+ * difference as big integers, and some bytes for kinds and lengths. */
+#define LIMIT_EVENT_BYTES 4096u
+
+#endif

@@ -1,0 +1,104 @@
+/* log.h - the contract that Tally asks of an event log.
+ *
+ * A log takes sections (core/event.h) and makes them durable in the order in
+ * which they were appended. Appending does not wait: it gives back a ticket,
+ * and the answer to the client leaves when the log has reached that ticket.
+ *
+ * append, room and reached may be called from any thread. */
+#ifndef CORE_LOG_H
+#define CORE_LOG_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/slice.h"
+
+/* No section is larger: who writes sections cuts them before. */
+#define LOG_SECTION_BYTES_MAX (1u << 20)
+
+/* How safe a section is. */
+enum log_level {
+    LOG_WRITTEN, /* handed to the system: outlives the process, not the machine */
+    LOG_DURABLE, /* on disk: outlives a power cut */
+};
+
+/* A place in the log that can be remembered; ordered by segment, then offset.
+ * All zero is the beginning. */
+struct log_position {
+    uint64_t segment;
+    uint64_t offset;
+};
+
+struct log;
+
+/* Called after the log has reached further, on a thread of the log's own: wake
+ * up whoever waits, and return. */
+typedef void log_progress_fn(void *arg);
+
+/* Called for each section while reading; an error stops the reading and is
+ * returned. `next` is the position behind this section's commit group. */
+typedef enum err log_visit_fn(void *arg, struct slice section, struct log_position next,
+                              struct error *error);
+
+/* Called now and then while reading, so that somebody can be told. */
+typedef void log_reading_fn(void *arg, uint64_t bytes_done, uint64_t bytes_all);
+
+/* What an operator wants to know; all since start unless said. */
+struct log_stats {
+    uint64_t sections;
+    uint64_t bytes;
+    uint64_t groups;  /* commits */
+    uint64_t sync_ns; /* time spent in syncs, all together */
+    uint64_t sync_ns_max;
+    uint64_t pending_bytes; /* appended, not yet durable, now */
+    uint64_t segments;      /* now */
+    uint64_t disk_bytes;    /* now */
+    uint64_t full_since_ms; /* wall clock; 0 = there is room */
+};
+
+struct log_ops {
+    const char *name; /* as written in the configuration: "file" */
+
+    /* Reads everything from `from` on, in order. Called before start(). */
+    enum err (*read)(struct log *log, struct log_position from, log_visit_fn *visit, void *arg,
+                     log_reading_fn *reading, struct error *error);
+
+    /* Makes the log ready for append(). Called once, after reading. */
+    enum err (*start)(struct log *log, struct error *error);
+
+    /* Takes a copy of header and body, which together are one section, and
+     * returns its ticket. Tickets grow. Does not fail: room() was asked. */
+    uint64_t (*append)(struct log *log, struct slice header, struct slice body);
+
+    /* May more be appended? ERR_OK, ERR_FULL (no space on the disk) or ERR_BUSY
+     * (the disk does not keep up). Cheap: asked once a batch. */
+    enum err (*room)(struct log *log);
+
+    /* The ticket up to which everything has reached the level. Cheap. */
+    uint64_t (*reached)(struct log *log, enum log_level level);
+
+    void (*stats)(struct log *log, struct log_stats *ret_stats);
+
+    /* Makes what was appended durable, then frees the log. */
+    void (*close)(struct log *log);
+};
+
+/* The first member of every log's own struct. */
+struct log {
+    const struct log_ops *ops;
+    log_progress_fn *progress; /* set by the owner before start(); may be NULL */
+    void *progress_arg;
+};
+
+/* Callers use these, not the table: what is true of every log is checked here. */
+enum err log_read(struct log *log, struct log_position from, log_visit_fn *visit, void *arg,
+                  log_reading_fn *reading, struct error *error);
+enum err log_start(struct log *log, struct error *error);
+uint64_t log_append(struct log *log, struct slice header, struct slice body);
+enum err log_room(struct log *log);
+uint64_t log_reached(struct log *log, enum log_level level);
+void log_stats(struct log *log, struct log_stats *ret_stats);
+void log_close(struct log *log);
+
+#endif

@@ -1,0 +1,24 @@
+/* recovery.h - brings the hot layer to where the log ends. */
+#ifndef FLOW_RECOVERY_H
+#define FLOW_RECOVERY_H
+
+#include <stdint.h>
+
+#include "base/env.h"
+#include "base/error.h"
+#include "core/hot.h"
+#include "core/log.h"
+
+struct recovery {
+    uint64_t events;
+    uint64_t sections;
+    uint64_t bytes;
+    uint64_t duration_ns;
+};
+
+/* Replays the log into the hot layer from `from` on (all zero: everything).
+ * Tells of its progress as messages when it takes more than a second. */
+enum err recovery_run(struct env *env, struct log *log, struct hot *hot, struct log_position from,
+                      struct recovery *ret_recovery, struct error *error);
+
+#endif

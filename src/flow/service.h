@@ -1,0 +1,48 @@
+/* service.h - the one entrance for all doors.
+ *
+ * A door hands over a batch; the service has it decided by the hot layer and
+ * calls back. An answer whose `ticket` is not 0 may leave only when
+ * service_safe() has reached it: that is the promise of durability, and where
+ * --ack decides what "safe" means. */
+#ifndef FLOW_SERVICE_H
+#define FLOW_SERVICE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/env.h"
+#include "core/hot.h"
+#include "core/kinds.h"
+#include "core/log.h"
+#include "flow/watch.h"
+
+enum ack { ACK_DURABLE, ACK_WRITTEN, ACK_MEMORY };
+
+/* "durable", "written", "memory" */
+const char *ack_name(enum ack ack);
+bool ack_parse(struct slice name, enum ack *ret_ack);
+
+struct service {
+    struct env *env; /* all borrowed */
+    struct hot *hot;
+    struct log *log;
+    const struct kinds *kinds;
+    enum ack ack;
+    struct watch *watch; /* owned: who wants to hear of changes */
+};
+
+void service_init(struct service *service, struct env *env, struct hot *hot, struct log *log,
+                  const struct kinds *kinds, enum ack ack);
+void service_done(struct service *service);
+
+/* Runs the batch; batch->now_ms is filled in. Then batch->done is called. */
+void service_run(struct service *service, struct batch *batch);
+
+/* Answers with a ticket up to this may leave. */
+uint64_t service_safe(struct service *service);
+
+/* Checks an op's sizes (id, user, key, region; not empty) before it is run:
+ * ERR_INVALID or ERR_TOO_LARGE with a text. */
+enum err service_check(const struct service *service, const struct op *op, struct error *error);
+
+#endif
