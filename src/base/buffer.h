@@ -24,7 +24,7 @@ void buffer_init(struct buffer *buffer, size_t max_bytes);
 void buffer_done(struct buffer *buffer);
 
 /* Makes room for `extra` more bytes behind `size`. ERR_TOO_LARGE past the
- * maximum, and then nothing has changed. */
+ * maximum, ERR_NO_MEMORY when there is none, and then nothing has changed. */
 enum err buffer_grow(struct buffer *buffer, size_t extra);
 
 /* The common case of buffer_grow() costs one comparison. */

@@ -33,7 +33,8 @@ struct disk_ops {
                      struct error *error);
     enum err (*rename)(struct disk *disk, const char *from, const char *to, struct error *error);
     enum err (*remove)(struct disk *disk, const char *path, struct error *error);
-    /* Creates a folder (0700) with the missing ones above it; fine if it exists. */
+    /* Creates a folder (0700) with the missing ones above it, durably; fine if it
+     * exists. */
     enum err (*make_folder)(struct disk *disk, const char *path, struct error *error);
     /* Makes creations, renames and removals in the folder durable. */
     enum err (*sync_folder)(struct disk *disk, const char *path, struct error *error);
@@ -46,7 +47,9 @@ struct disk_ops {
                           size_t *ret_size, struct error *error); /* short only at the end */
     enum err (*file_write)(struct disk_file *file, uint64_t offset, const void *from, size_t size,
                            struct error *error);
-    enum err (*file_sync)(struct disk_file *file, struct error *error); /* fdatasync */
+    /* fdatasync. A failure is always ERR_IO: what was written since the last sync
+     * may be lost, and a second try would not tell. The same holds for folders. */
+    enum err (*file_sync)(struct disk_file *file, struct error *error);
     enum err (*file_size)(struct disk_file *file, uint64_t *ret_size, struct error *error);
     void (*file_close)(struct disk_file *file);
 };
