@@ -1,0 +1,57 @@
+/* keys.h - which writes were answered already: idempotency keys.
+ *
+ * A key counts within its counter or item. What is kept is a 128-bit hash of
+ * both, a fingerprint of the write's content, and the first answer, until the
+ * key is older than the time to keep it.
+ *
+ * A key's stripe is locked from the look-up until the answer is put in, so that
+ * looking and doing are one step even when two workers bring the same key at
+ * once. The lock is a leaf: whoever holds it takes no other. */
+#ifndef HOT_MEMORY_KEYS_H
+#define HOT_MEMORY_KEYS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/number.h"
+#include "base/slice.h"
+
+struct keys;
+
+struct key_answer {
+    uint64_t fingerprint;
+    bool changed;
+    uint8_t held;        /* a kind's number */
+    struct number value; /* big ones: keys_put() takes a copy, keys_open() gives a borrowed one */
+};
+
+struct keys *keys_new(uint64_t hash_key, uint64_t kept_ms);
+void keys_free(struct keys *keys);
+
+/* A key under lock. */
+struct key_slot {
+    uint32_t stripe;
+    uint64_t low;
+    uint64_t high;
+};
+
+/* Locks the key's stripe and looks it up. The answer, if there is one that is
+ * not older than the time to keep, else NULL; valid until keys_close(). */
+const struct key_answer *keys_open(struct keys *keys, struct slice id, struct slice key,
+                                   int64_t now_ms, struct key_slot *ret_slot);
+
+/* Remembers the answer of an open key that had none. */
+void keys_put(struct keys *keys, const struct key_slot *slot, const struct key_answer *answer,
+              int64_t now_ms);
+
+void keys_close(struct keys *keys, const struct key_slot *slot);
+
+/* Forgets what is too old: at most `limit` keys of each stripe in one call.
+ * Wall-clock time that jumps back only keeps keys for longer. */
+void keys_forget(struct keys *keys, int64_t now_ms, uint32_t limit);
+
+uint64_t keys_count(struct keys *keys);
+size_t keys_bytes(struct keys *keys);
+
+#endif

@@ -1,0 +1,50 @@
+/* table.h - from the hash of an id to its record.
+ *
+ * Open addressing over 8-byte slots: 32 bits of the hash, 32 bits of the
+ * record's address in the heap. A look-up that misses touches no record, and
+ * growing touches none at all. A table does not know what a record is: the
+ * caller compares ids. Belongs to one cell.
+ *
+ * Growing takes one go, which is short because a cell holds a 64th of all; and
+ * each table fills to another degree before it grows, so that the 64 do not all
+ * grow in the same moment. */
+#ifndef HOT_MEMORY_TABLE_H
+#define HOT_MEMORY_TABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct table {
+    uint64_t *slots; /* owned; 0 = empty, TABLE_GONE = was used */
+    uint32_t mask;   /* slots - 1 */
+    uint32_t used;   /* live and gone */
+    uint32_t count;  /* live */
+    uint32_t limit;  /* grow when `used` reaches it */
+    uint32_t fill_percent;
+};
+
+/* `salt` (the cell's number) decides how full it gets before it grows: 70 to 85 percent. */
+void table_init(struct table *table, uint32_t salt);
+void table_done(struct table *table);
+
+/* Brings the slot of `hash` towards the cache. */
+static inline void table_prefetch(const struct table *table, uint64_t hash)
+{
+    __builtin_prefetch(&table->slots[hash & table->mask]);
+}
+
+/* Walks the records whose 32 hash bits equal: start with *at = TABLE_START; returns
+ * the record's address, or 0 when there are no more. */
+#define TABLE_START UINT32_MAX
+uint32_t table_find(const struct table *table, uint64_t hash, uint32_t *at);
+
+/* The record must not be there yet. */
+void table_add(struct table *table, uint64_t hash, uint32_t ref);
+
+/* The record must be there. */
+void table_remove(struct table *table, uint64_t hash, uint32_t ref);
+
+size_t table_bytes(const struct table *table);
+
+#endif

@@ -1,0 +1,53 @@
+/* users.h - the dictionary of users: a name becomes a 32-bit number, once.
+ *
+ * Decimal ids below 2^32 (in their canonical form) stand for themselves and
+ * cost nothing: class USER_NUMERIC. All others get the next number: class
+ * USER_NAMED. A like then costs a few bits in a set, and the name is paid for
+ * once, however much its user likes. A UUID in its canonical form is kept as its
+ * 16 bytes, and so is any name of up to 16 bytes.
+ *
+ * Numbers live only as long as the process: events carry names. Users are never
+ * forgotten here. Thread-safe: names are spread over 64 stripes with a lock
+ * each; numbers of all stripes interleave, so that they stay dense. */
+#ifndef HOT_MEMORY_USERS_H
+#define HOT_MEMORY_USERS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/slice.h"
+#include "core/limits.h"
+
+enum user_class { USER_NUMERIC, USER_NAMED };
+
+struct user {
+    uint8_t class; /* enum user_class */
+    uint32_t number;
+};
+
+struct users;
+
+struct users *users_new(uint64_t hash_key);
+void users_free(struct users *users);
+
+/* First half of a look-up: is it a number? Then *ret_user is the answer and it
+ * returns true. Otherwise gives the hash, and brings the dictionary's slot
+ * towards the cache. */
+bool users_begin(const struct users *users, struct slice name, struct user *ret_user,
+                 uint64_t *ret_hash);
+
+/* Second half, for names: finds the number of the name. */
+bool users_find(struct users *users, struct slice name, uint64_t hash, struct user *ret_user);
+
+/* The same, and gives it a number if it has none. False only when the 2^32
+ * numbers are used up. */
+bool users_take(struct users *users, struct slice name, uint64_t hash, struct user *ret_user);
+
+/* Writes the name to `to`; returns its size. */
+size_t users_name(struct users *users, struct user user, char to[LIMIT_USER_BYTES]);
+
+uint64_t users_count(struct users *users); /* named ones */
+size_t users_bytes(struct users *users);
+
+#endif
