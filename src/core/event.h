@@ -16,9 +16,14 @@
  *   NOTHING  a keyed write that changed nothing: only its answer is kept
  *
  *   amount   = zigzag varint, or bytes of decimal digits when EVENT_BIG is set
- *   key      = key(bytes) fingerprint(8 bytes) answer: flags(1) held kind(bytes) value(amount form:
- *              flag bit 0 says big)
- *   region   = bytes
+ *   key      = key(bytes) fingerprint(8 bytes, low byte first) answer, when EVENT_KEYED is set
+ *   answer   = flags(1 byte) held kind(bytes) value(as amount; big when ANSWER_BIG is set)
+ *   region   = bytes, when EVENT_REGIONAL is set
+ *
+ * There is one way to write an event, and reading refuses every other: a number
+ * in more bytes than it needs, a small amount written as a big one, a flag or
+ * type that is not known, an empty id. So what is read and written again is the
+ * same to the byte.
  *
  * An event says everything it needs by itself: names, not numbers of this
  * process. Pure: no I/O, no clock. */
@@ -32,7 +37,11 @@
 #include "base/error.h"
 #include "base/number.h"
 #include "base/slice.h"
+#include "core/limits.h"
+#include "core/log.h"
 #include "core/op.h"
+
+#define SECTION_HEADER_MAX 40u
 
 enum event_type {
     EVENT_ADD = 1,
@@ -43,6 +52,15 @@ enum event_type {
     EVENT_REACT,
     EVENT_NOTHING,
 };
+
+/* The flags in an event's head, above the four bits of its type. */
+#define EVENT_BIG      0x10u /* ADD, RESET: the amount is beyond 64 bits */
+#define EVENT_KEYED    0x20u
+#define EVENT_REGIONAL 0x40u
+
+/* The flags of an answer. */
+#define ANSWER_BIG     0x01u
+#define ANSWER_CHANGED 0x02u
 
 /* The answer that an idempotency key repeats. */
 struct event_answer {
@@ -73,7 +91,8 @@ struct event {
     int64_t time_ms;
 };
 
-/* A section being written: events are appended, then it is closed. Reusable. */
+/* A section being written: events are appended, header and body go to the log,
+ * and it is cleared for the next. */
 struct section {
     struct buffer body; /* events so far */
     uint32_t count;
@@ -81,8 +100,17 @@ struct section {
 
 void section_init(struct section *section);
 void section_done(struct section *section);
+void section_clear(struct section *section);
 
-/* The three hot ones, without going through struct event. */
+/* Might one more event be too much for the log? Then the section has to go
+ * there before the next event. */
+static inline bool section_is_full(const struct section *section)
+{
+    return section->body.size >
+           LOG_SECTION_BYTES_MAX - SECTION_HEADER_MAX - (size_t)LIMIT_EVENT_BYTES;
+}
+
+/* The two hot ones, without going through struct event. */
 void section_add(struct section *section, uint32_t incarnation, struct slice id, int64_t amount,
                  struct slice region);
 void section_react(struct section *section, uint32_t incarnation, struct slice item,
@@ -93,13 +121,12 @@ void section_event(struct section *section, const struct event *event);
 
 /* Writes the header at `to`, which has SECTION_HEADER_MAX bytes of room;
  * returns its size. Header and body together are the section. */
-#define SECTION_HEADER_MAX 40u
 size_t section_header(const struct section *section, uint32_t origin, uint64_t first_sequence,
                       int64_t time_ms, char *to);
-void section_clear(struct section *section);
 
 /* Reading: begins with a whole section, gives its events one by one. */
 struct section_reader {
+    const char *begin;
     const char *at;
     const char *end;
     uint32_t origin;
@@ -113,7 +140,8 @@ enum err section_open(struct section_reader *reader, struct slice section, struc
 
 /* ERR_OK with the next event, ERR_NOT_FOUND behind the last, ERR_CORRUPT with a
  * text that names the byte. Slices point into the section; big numbers are
- * owned by the event: event_done() frees them. */
+ * owned by the event: event_done() frees them. Only an ERR_OK fills in the
+ * event. */
 enum err section_next(struct section_reader *reader, struct event *ret_event, struct error *error);
 void event_done(struct event *event);
 

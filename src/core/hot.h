@@ -86,7 +86,8 @@ struct hot_ops {
      * about ten times a second, by one worker. */
     void (*tick)(struct hot *hot, int64_t now_ms);
 
-    /* Spreads or folds to `shards` at once; for tests and tools. */
+    /* Spreads or folds to `shards` at once; for tests and tools. ERR_NOT_FOUND,
+     * ERR_INVALID unless there are 1 to LIMIT_CELLS. */
     enum err (*reshard)(struct hot *hot, struct slice id, uint32_t shards, int64_t now_ms);
 
     void (*stats)(struct hot *hot, struct hot_stats *ret_stats);

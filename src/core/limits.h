@@ -1,4 +1,7 @@
-/* limits.h - every limit of the domain, in one place. */
+/* limits.h - every limit of the domain, in one place.
+ *
+ * Reading the log checks them too: a limit may grow, but one that shrinks makes
+ * old logs unreadable. */
 #ifndef CORE_LIMITS_H
 #define CORE_LIMITS_H
 
