@@ -1,0 +1,89 @@
+/* resp.h - the door for Redis clients.
+ *
+ * One door object serves all workers; each worker listens on its own loop, and
+ * a connection stays with the worker that accepted it. What the requests of
+ * one pass of a loop ask for goes through flow/service.h as one batch; the
+ * answers are written in the order of each connection's requests, as soon as
+ * service_safe() says that they may leave.
+ *
+ * The order of a life:
+ *
+ *   resp_new        before the log starts
+ *   log->progress = a function that calls resp_wake_all()
+ *   resp_listen     once for each worker, before its loop runs
+ *   resp_drain      once for each worker; its `drained` comes back on its thread
+ *   resp_free       when no loop runs and the log is closed, before loop_free() */
+#ifndef DOOR_RESP_RESP_H
+#define DOOR_RESP_RESP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "flow/service.h"
+#include "net/loop.h"
+
+struct resp;
+
+/* One line of the configuration, said to whoever asks with CONFIG GET. */
+typedef void resp_config_say_fn(void *to, const char *name, const char *value);
+typedef void resp_config_fn(void *arg, resp_config_say_fn *say, void *to);
+
+/* Texts are copied. */
+struct resp_options {
+    const char *address;  /* numeric, IPv4 or IPv6 */
+    uint16_t port;        /* 0 = any that is free, see resp_port() */
+    const char *password; /* NULL = nobody needs one; up to RESP_PASSWORD_MAX bytes */
+
+    uint32_t connections_max;   /* of all workers together */
+    size_t output_bytes_max;    /* answers of one connection that wait; closed beyond */
+    size_t query_bytes_max;     /* one request with all its arguments */
+    uint32_t idle_timeout_s;    /* closes who says nothing; 0 = never */
+    uint32_t partial_timeout_s; /* closes who does not finish a request; 0 = never */
+
+    /* Calls `say` for every setting, secrets left out; any thread; may be NULL. */
+    resp_config_fn *config;
+    void *config_arg;
+
+    /* facts for INFO */
+    const char *version;
+    const char *data_folder; /* may be NULL */
+    int64_t started_ms;      /* wall clock */
+};
+
+#define RESP_PASSWORD_MAX 512u
+
+#define RESP_OPTIONS_DEFAULT                                                               \
+    {                                                                                      \
+        .address = "127.0.0.1", .port = 6380, .connections_max = 10000,                    \
+        .output_bytes_max = 64u << 20, .query_bytes_max = 4u << 20, .idle_timeout_s = 300, \
+        .partial_timeout_s = 30, .version = "0",                                           \
+    }
+
+/* NULL with an error when the options make no sense. `service` is borrowed. */
+struct resp *resp_new(struct service *service, const struct resp_options *options, unsigned workers,
+                      struct error *error);
+
+/* Opens the port for one worker on its loop. The first call fails when another
+ * program listens there; call for the workers one after the other. */
+enum err resp_listen(struct resp *resp, struct loop *loop, unsigned worker, struct error *error);
+
+/* Where it listens, after the first resp_listen(). */
+uint16_t resp_port(const struct resp *resp);
+
+/* Any thread: stops accepting, answers what has come in, closes every
+ * connection of the worker, then calls `drained` on the worker's thread, once.
+ * A client that does not take its answers can hold this up: set a deadline. */
+typedef void resp_drained_fn(void *arg, unsigned worker);
+void resp_drain(struct resp *resp, unsigned worker, resp_drained_fn *drained, void *arg);
+
+/* Any thread. NULL: none is needed from now on. Who is in stays in. */
+void resp_set_password(struct resp *resp, const char *password);
+
+/* Any thread: service_safe() may have grown. */
+void resp_wake_all(struct resp *resp);
+
+/* NULL does nothing. */
+void resp_free(struct resp *resp);
+
+#endif
