@@ -18,9 +18,9 @@ static bool are_eight_digits(uint64_t bytes)
  * to numbers of two digits, those to four, those to eight. */
 static uint64_t eight_digits(uint64_t bytes)
 {
-    bytes = (bytes & UINT64_C(0x0f0f0f0f0f0f0f0f)) * (10 + (1 << 8)) >> 8;
-    bytes = (bytes & UINT64_C(0x00ff00ff00ff00ff)) * (100 + (1 << 16)) >> 16;
-    return (bytes & UINT64_C(0x0000ffff0000ffff)) * (10000 + (UINT64_C(1) << 32)) >> 32;
+    bytes = (bytes & UINT64_C(0x0f0f0f0f0f0f0f0f)) * (1 + (10 << 8)) >> 8;
+    bytes = (bytes & UINT64_C(0x00ff00ff00ff00ff)) * (1 + (100 << 16)) >> 16;
+    return (bytes & UINT64_C(0x0000ffff0000ffff)) * (1 + (UINT64_C(10000) << 32)) >> 32;
 }
 
 /* Reads exactly `count` digits, at most 19, which always fit. */
