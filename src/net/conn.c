@@ -1,0 +1,150 @@
+#include "net/conn.h"
+
+#include <arpa/inet.h>
+#include <assert.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "net/loop_uv.h"
+
+#define KEEPALIVE_IDLE_S     300
+#define KEEPALIVE_INTERVAL_S 60
+#define KEEPALIVE_PROBES     3
+
+struct conn {
+    uv_poll_t poll;
+    int descriptor;
+    int wanted;
+    conn_ready_fn *ready;
+    void *arg;
+};
+
+static void set_option(int descriptor, int level, int name, int value)
+{
+    (void)setsockopt(descriptor, level, name, &value, sizeof(value));
+}
+
+/* Sockets that are no TCP ones, as in tests, refuse these; they do without. */
+static void set_options(int descriptor)
+{
+    set_option(descriptor, IPPROTO_TCP, TCP_NODELAY, 1);
+    set_option(descriptor, SOL_SOCKET, SO_KEEPALIVE, 1);
+    set_option(descriptor, IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_IDLE_S);
+    set_option(descriptor, IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S);
+    set_option(descriptor, IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_PROBES);
+}
+
+struct conn *conn_new(struct loop *loop, int descriptor, conn_ready_fn *ready, void *arg,
+                      struct error *error)
+{
+    assert(loop && ready);
+
+    struct conn *conn = loop_alloc(sizeof(*conn));
+    conn->descriptor = descriptor;
+    conn->ready = ready;
+    conn->arg = arg;
+    int status = uv_poll_init(&loop->uv, &conn->poll, descriptor);
+    if (status != 0) {
+        loop_error(error, status, "cannot watch a connection");
+        close(descriptor);
+        free(conn);
+        return NULL;
+    }
+    set_options(descriptor);
+    return conn;
+}
+
+void conn_close(struct conn *conn)
+{
+    uv_poll_stop(&conn->poll);
+    close(conn->descriptor);
+    loop_close_handle((uv_handle_t *)&conn->poll);
+}
+
+static void poll_ready(uv_poll_t *poll, int status, int events)
+{
+    struct conn *conn = (struct conn *)poll;
+    int what = 0;
+    if (events & UV_READABLE)
+        what |= CONN_READ;
+    if (events & UV_WRITABLE)
+        what |= CONN_WRITE;
+    if (status < 0) { /* libuv has stopped watching: whoever looks next finds it broken */
+        what = conn->wanted;
+        conn->wanted = 0;
+    }
+    conn->ready(conn->arg, what);
+}
+
+void conn_want(struct conn *conn, int what)
+{
+    if (what == conn->wanted)
+        return;
+
+    conn->wanted = what;
+    if (what == 0) {
+        uv_poll_stop(&conn->poll);
+        return;
+    }
+    int events = (what & CONN_READ ? UV_READABLE : 0) | (what & CONN_WRITE ? UV_WRITABLE : 0);
+    uv_poll_start(&conn->poll, events, poll_ready);
+}
+
+static ssize_t why_not(void)
+{
+    return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR ? CONN_LATER : CONN_BROKEN;
+}
+
+ssize_t conn_read(struct conn *conn, char *to, size_t size)
+{
+    ssize_t got = recv(conn->descriptor, to, size, 0);
+    return got >= 0 ? got : why_not();
+}
+
+ssize_t conn_write(struct conn *conn, struct slice bytes)
+{
+    ssize_t sent = send(conn->descriptor, bytes.data, bytes.size, MSG_NOSIGNAL);
+    return sent >= 0 ? sent : why_not();
+}
+
+int conn_descriptor(const struct conn *conn)
+{
+    return conn->descriptor;
+}
+
+static void format_address(const struct sockaddr_storage *address, char to[CONN_ADDRESS_SIZE])
+{
+    char host[INET6_ADDRSTRLEN] = "?";
+    if (address->ss_family == AF_INET) {
+        const struct sockaddr_in *v4 = (const struct sockaddr_in *)address;
+        inet_ntop(AF_INET, &v4->sin_addr, host, sizeof(host));
+        snprintf(to, CONN_ADDRESS_SIZE, "%s:%u", host, ntohs(v4->sin_port));
+    } else if (address->ss_family == AF_INET6) {
+        const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)address;
+        inet_ntop(AF_INET6, &v6->sin6_addr, host, sizeof(host));
+        snprintf(to, CONN_ADDRESS_SIZE, "[%s]:%u", host, ntohs(v6->sin6_port));
+    } else {
+        snprintf(to, CONN_ADDRESS_SIZE, "?:0");
+    }
+}
+
+void conn_peer(const struct conn *conn, char to[CONN_ADDRESS_SIZE])
+{
+    struct sockaddr_storage address = {0};
+    socklen_t size = sizeof(address);
+    (void)getpeername(conn->descriptor, (struct sockaddr *)&address, &size);
+    format_address(&address, to);
+}
+
+void conn_local(const struct conn *conn, char to[CONN_ADDRESS_SIZE])
+{
+    struct sockaddr_storage address = {0};
+    socklen_t size = sizeof(address);
+    (void)getsockname(conn->descriptor, (struct sockaddr *)&address, &size);
+    format_address(&address, to);
+}

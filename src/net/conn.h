@@ -1,0 +1,59 @@
+/* conn.h - one connection: a socket that tells when it is ready.
+ *
+ * The owner reads and writes when it likes, and says what it wants to be told;
+ * there are no buffers and no queues in here. The life of a connection:
+ *
+ *  1. conn_new() takes the descriptor; nothing is told until conn_want().
+ *  2. A connection belongs to its loop's thread.
+ *  3. `ready` comes while something that is wanted is possible, again in each
+ *     pass until it is done or no longer wanted. A broken connection is ready
+ *     for everything: the next read or write says so.
+ *  4. conn_read() and conn_write() never wait.
+ *  5. conn_close() may be called at any time, also from `ready`. The descriptor
+ *     is closed before it returns, nothing is told any more, and the struct is
+ *     gone for its owner. */
+#ifndef NET_CONN_H
+#define NET_CONN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+#include "base/slice.h"
+#include "net/loop.h"
+
+struct conn;
+
+enum { CONN_READ = 1, CONN_WRITE = 2 };
+
+/* `what` is CONN_READ, CONN_WRITE or both. */
+typedef void conn_ready_fn(void *arg, int what);
+
+/* What conn_read() and conn_write() return instead of a size. */
+#define CONN_LATER  (-1) /* nothing can be done now */
+#define CONN_BROKEN (-2) /* nothing can be done any more */
+
+/* NULL with an error; the descriptor is closed then. Small writes are sent at
+ * once (TCP_NODELAY), dead peers are noticed in minutes (keepalive). */
+struct conn *conn_new(struct loop *loop, int descriptor, conn_ready_fn *ready, void *arg,
+                      struct error *error);
+void conn_close(struct conn *conn);
+
+/* What the owner wants to be told of: a sum of CONN_READ and CONN_WRITE, or 0. */
+void conn_want(struct conn *conn, int what);
+
+/* Bytes read, 0 at the end, CONN_LATER or CONN_BROKEN. */
+ssize_t conn_read(struct conn *conn, char *to, size_t size);
+
+/* Bytes written, perhaps fewer than asked, CONN_LATER or CONN_BROKEN. */
+ssize_t conn_write(struct conn *conn, struct slice bytes);
+
+int conn_descriptor(const struct conn *conn);
+
+/* "127.0.0.1:54321", of the other side or of ours; always closed by a zero. */
+#define CONN_ADDRESS_SIZE 64u
+void conn_peer(const struct conn *conn, char to[CONN_ADDRESS_SIZE]);
+void conn_local(const struct conn *conn, char to[CONN_ADDRESS_SIZE]);
+
+#endif
