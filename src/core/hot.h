@@ -28,7 +28,12 @@ struct batch {
     unsigned worker; /* who runs it, 0 to workers - 1; a worker has one batch at a time */
     int64_t now_ms;  /* wall clock, read once for the whole batch */
     batch_done_fn *done;
-    void *arg;
+    void *arg; /* of whoever set done */
+
+    /* flow/service.h's own: what it does when the hot layer is done, before it
+     * calls the door's `done`. */
+    batch_done_fn *door_done;
+    void *service;
 };
 
 /* A counter met by a scan; the slices live during the call only. */

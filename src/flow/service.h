@@ -35,14 +35,19 @@ void service_init(struct service *service, struct env *env, struct hot *hot, str
                   const struct kinds *kinds, enum ack ack);
 void service_done(struct service *service);
 
-/* Runs the batch; batch->now_ms is filled in. Then batch->done is called. */
+/* Runs the batch; batch->now_ms is filled in. Then batch->done is called, once,
+ * on this thread, perhaps before this returns; until then batch and ops stay
+ * put. Who watches a counter that has changed is told before that. */
 void service_run(struct service *service, struct batch *batch);
 
 /* Answers with a ticket up to this may leave. */
 uint64_t service_safe(struct service *service);
 
-/* Checks an op's sizes (id, user, key, region; not empty) before it is run:
- * ERR_INVALID or ERR_TOO_LARGE with a text. */
+/* Checks an op before it is run: the sizes of id, user, key and region; that
+ * there is an id, and a user and a kind where they are needed; that an item is
+ * not the name of a reaction's counter; that the shards asked for can be had.
+ * ERR_INVALID or ERR_TOO_LARGE with a text. The ending "/kind" does not count
+ * towards the size of an id. */
 enum err service_check(const struct service *service, const struct op *op, struct error *error);
 
 #endif

@@ -22,7 +22,7 @@ struct watch *watch_new(unsigned workers);
 void watch_free(struct watch *watch);
 
 /* One more, or one less, connection of `worker` wants `name`: an id, or a glob
- * pattern. Thread-safe. */
+ * pattern. What is removed was added before. Thread-safe. */
 void watch_add(struct watch *watch, unsigned worker, struct slice name, bool is_pattern);
 void watch_remove(struct watch *watch, unsigned worker, struct slice name, bool is_pattern);
 
@@ -34,8 +34,10 @@ bool watch_any(const struct watch *watch);
  * says so in watch_take()'s `lost`. */
 void watch_changed(struct watch *watch, struct slice id);
 
-/* Empties the mailbox of `worker`: calls `visit` for each id. Returns how many
- * changes were forgotten since the last call. */
+/* Empties the mailbox of `worker`: calls `visit` for each id, in the order in
+ * which they changed first. Returns how many changes were forgotten since the
+ * last call. Only the worker itself takes from its mailbox; `visit` may add and
+ * remove, and no lock is held meanwhile. */
 typedef void watch_visit_fn(void *arg, struct slice id);
 size_t watch_take(struct watch *watch, unsigned worker, watch_visit_fn *visit, void *arg);
 

@@ -1,0 +1,214 @@
+#include "flow/service.h"
+
+#include <assert.h>
+
+/* ---- acknowledgement ---- */
+
+static const char *const ack_names[] = {
+    [ACK_DURABLE] = "durable",
+    [ACK_WRITTEN] = "written",
+    [ACK_MEMORY] = "memory",
+};
+#define ACK_COUNT (sizeof(ack_names) / sizeof(ack_names[0]))
+
+const char *ack_name(enum ack ack)
+{
+    assert((unsigned)ack < ACK_COUNT);
+
+    return ack_names[ack];
+}
+
+bool ack_parse(struct slice name, enum ack *ret_ack)
+{
+    assert(ret_ack);
+
+    for (unsigned i = 0; i < ACK_COUNT; i++) {
+        if (slice_equal(name, slice_of(ack_names[i]))) {
+            *ret_ack = (enum ack)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+uint64_t service_safe(struct service *service)
+{
+    assert(service);
+
+    switch (service->ack) {
+    case ACK_DURABLE:
+        return log_reached(service->log, LOG_DURABLE);
+    case ACK_WRITTEN:
+        return log_reached(service->log, LOG_WRITTEN);
+    case ACK_MEMORY:
+        return UINT64_MAX;
+    }
+    assert(!"an acknowledgement");
+    return 0;
+}
+
+/* ---- life ---- */
+
+void service_init(struct service *service, struct env *env, struct hot *hot, struct log *log,
+                  const struct kinds *kinds, enum ack ack)
+{
+    assert(service && env && hot && log && kinds);
+
+    *service = (struct service){
+        .env = env,
+        .hot = hot,
+        .log = log,
+        .kinds = kinds,
+        .ack = ack,
+        .watch = watch_new(LIMIT_WORKERS),
+    };
+}
+
+void service_done(struct service *service)
+{
+    assert(service);
+
+    watch_free(service->watch);
+    service->watch = NULL;
+}
+
+/* ---- telling of changes ---- */
+
+static void announce_reaction(struct service *service, struct slice item, uint8_t kind)
+{
+    struct slice name = kinds_name(service->kinds, kind);
+    char id[LIMIT_ID_BYTES + 1 + LIMIT_KIND_BYTES];
+    memcpy(id, item.data, item.size);
+    id[item.size] = '/';
+    memcpy(id + item.size + 1, name.data, name.size);
+    watch_changed(service->watch, (struct slice){id, item.size + 1 + name.size});
+}
+
+static void announce_reactions(struct service *service, struct slice item)
+{
+    for (unsigned kind = 1; kind <= service->kinds->count; kind++)
+        announce_reaction(service, item, (uint8_t)kind);
+}
+
+/* An op tells which reaction is held afterwards, not which was before. Where any
+ * may have been, all kinds are announced: to hear a count that has stayed the
+ * same does no harm, to miss one does. */
+static void announce(struct service *service, const struct op *op)
+{
+    if (op->code != ERR_OK || !op->changed || op->repeated)
+        return;
+
+    switch (op->kind) {
+    case OP_ADD:
+    case OP_SET:
+    case OP_CREATE:
+        watch_changed(service->watch, op->id);
+        break;
+    case OP_DELETE: /* of a counter or of an item */
+        watch_changed(service->watch, op->id);
+        announce_reactions(service, op->id);
+        break;
+    case OP_REACT:
+    case OP_WITHDRAW:
+    case OP_TOGGLE:
+        if (op->held == KIND_NONE && op->reaction != KIND_NONE)
+            announce_reaction(service, op->id, op->reaction);
+        else
+            announce_reactions(service, op->id);
+        break;
+    default: /* reads, and OP_EXPIRE, which leaves the value alone */
+        break;
+    }
+}
+
+/* ---- running ---- */
+
+static void batch_finished(struct batch *batch)
+{
+    struct service *service = batch->service;
+
+    /* Asked after the change, not before: whoever reads a counter after
+     * subscribing to it either reads the new value or is told of it. */
+    if (watch_any(service->watch)) {
+        for (size_t i = 0; i < batch->count; i++)
+            announce(service, &batch->ops[i]);
+    }
+
+    batch->done = batch->door_done;
+    batch->done(batch);
+}
+
+void service_run(struct service *service, struct batch *batch)
+{
+    assert(service && batch && batch->done);
+
+    batch->now_ms = env_wall_ms(service->env);
+    batch->service = service;
+    batch->door_done = batch->done;
+    batch->done = batch_finished;
+    hot_run(service->hot, batch);
+}
+
+/* ---- checking ---- */
+
+static bool is_about_item(enum op_kind kind)
+{
+    return kind == OP_REACT || kind == OP_WITHDRAW || kind == OP_TOGGLE || kind == OP_REACTION ||
+           kind == OP_COUNTS || kind == OP_MEMBERS;
+}
+
+static bool needs_user(enum op_kind kind)
+{
+    return kind == OP_REACT || kind == OP_WITHDRAW || kind == OP_TOGGLE || kind == OP_REACTION;
+}
+
+static bool needs_reaction(enum op_kind kind)
+{
+    return kind == OP_REACT || kind == OP_TOGGLE || kind == OP_MEMBERS;
+}
+
+static enum err check_size(const char *what, struct slice bytes, size_t max, struct error *error)
+{
+    if (bytes.size <= max)
+        return ERR_OK;
+    return error_set(error, ERR_TOO_LARGE, "%s of %zu bytes: more than %zu", what, bytes.size, max);
+}
+
+static enum err check_id(const struct service *service, const struct op *op, struct error *error)
+{
+    if (op->id.size == 0)
+        return error_set(error, ERR_INVALID, "the id is empty");
+
+    struct slice item = op->id;
+    uint8_t kind;
+    bool is_reaction = kinds_split(service->kinds, op->id, &item, &kind);
+    if (is_reaction && is_about_item(op->kind))
+        return error_set(error, ERR_INVALID, "the id ends in \"/%.*s\": that is not an item",
+                         SLICE_ARGS(kinds_name(service->kinds, kind)));
+    return check_size("an id", item, LIMIT_ID_BYTES, error);
+}
+
+enum err service_check(const struct service *service, const struct op *op, struct error *error)
+{
+    assert(service && op);
+
+    enum err err = check_id(service, op, error);
+    if (!err)
+        err = check_size("a user", op->user, LIMIT_USER_BYTES, error);
+    if (!err)
+        err = check_size("an idempotency key", op->key, LIMIT_KEY_BYTES, error);
+    if (!err)
+        err = check_size("a region", op->region, LIMIT_REGION_BYTES, error);
+    if (err)
+        return err;
+
+    if (op->user.size == 0 && needs_user(op->kind))
+        return error_set(error, ERR_INVALID, "the user is empty");
+    if (op->reaction > service->kinds->count ||
+        (op->reaction == KIND_NONE && needs_reaction(op->kind)))
+        return error_set(error, ERR_INVALID, "there is no such reaction");
+    if (op->kind == OP_CREATE && (op->create->shards < 1 || op->create->shards > LIMIT_CELLS))
+        return error_set(error, ERR_INVALID, "%u shards: not 1 to %u", op->create->shards,
+                         LIMIT_CELLS);
+    return ERR_OK;
+}
