@@ -220,7 +220,7 @@ void listener_close(struct listener *listener)
     if (!listener)
         return;
 
-    while (accept_one(listener)) {
+    for (int i = 0; i < BACKLOG && accept_one(listener); i++) {
     }
     uv_poll_stop(&listener->poll);
     close(listener->descriptor);
