@@ -1,0 +1,262 @@
+#include "door/resp/resp_parse.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/decimal.h"
+
+/* "-9223372036854775808\r": no length line is longer. */
+#define LENGTH_SIZE_MAX 21
+
+void resp_parser_init(struct resp_parser *parser)
+{
+    parser->argc = 0;
+    parser->stranger = false;
+    parser->used = 0;
+    parser->need = 0;
+    parser->scratch_used = 0;
+    parser->error[0] = '\0';
+}
+
+static enum resp_found broken(struct resp_parser *parser, const char *why)
+{
+    snprintf(parser->error, sizeof(parser->error), "Protocol error: %s", why);
+    return RESP_BROKEN;
+}
+
+static enum resp_found more(struct resp_parser *parser, size_t need)
+{
+    parser->need = need;
+    return RESP_MORE;
+}
+
+static bool is_digit(char c)
+{
+    return (unsigned char)(c - '0') <= 9;
+}
+
+/* Reads a number and the \r\n behind it. Returns RESP_REQUEST and moves *at
+ * behind them, RESP_MORE, or RESP_BROKEN when it is no number. */
+static enum resp_found read_long_length(const char **at, const char *end, int64_t *ret_length)
+{
+    size_t left = (size_t)(end - *at);
+    const char *cr = memchr(*at, '\r', left < LENGTH_SIZE_MAX ? left : LENGTH_SIZE_MAX);
+    if (!cr)
+        return left < LENGTH_SIZE_MAX ? RESP_MORE : RESP_BROKEN;
+    if (cr + 1 == end)
+        return RESP_MORE;
+    if (cr[1] != '\n' || !decimal_parse((struct slice){*at, (size_t)(cr - *at)}, ret_length))
+        return RESP_BROKEN;
+    *at = cr + 2;
+    return RESP_REQUEST;
+}
+
+/* Nearly all lengths have one digit or two. */
+static inline enum resp_found read_length(const char **at, const char *end, int64_t *ret_length)
+{
+    const char *digits = *at;
+    if (end - digits >= 4 && is_digit(digits[0])) {
+        if (digits[1] == '\r' && digits[2] == '\n') {
+            *ret_length = digits[0] - '0';
+            *at = digits + 3;
+            return RESP_REQUEST;
+        }
+        if (digits[2] == '\r' && digits[3] == '\n' && is_digit(digits[1]) && digits[0] != '0') {
+            *ret_length = (digits[0] - '0') * 10 + (digits[1] - '0');
+            *at = digits + 4;
+            return RESP_REQUEST;
+        }
+    }
+    return read_long_length(at, end, ret_length);
+}
+
+static enum resp_found no_dollar(struct resp_parser *parser, char got)
+{
+    char why[32];
+    snprintf(why, sizeof(why), "expected '$', got '%c'", got >= ' ' && got <= '~' ? got : '?');
+    return broken(parser, why);
+}
+
+static enum resp_found parse_array(struct resp_parser *parser, struct slice data)
+{
+    const char *at = data.data + 1;
+    const char *end = data.data + data.size;
+
+    int64_t count;
+    enum resp_found found = read_length(&at, end, &count);
+    if (found == RESP_MORE)
+        return more(parser, data.size + 1);
+    if (found == RESP_BROKEN || count > (int64_t)RESP_ARGS_MAX)
+        return broken(parser, "invalid multibulk length");
+    if (parser->stranger && count > (int64_t)RESP_STRANGER_ARGS_MAX)
+        return broken(parser, "unauthenticated multibulk length");
+
+    unsigned argc = 0;
+    for (; argc < count; argc++) {
+        if (at == end)
+            return more(parser, data.size + 1);
+        if (*at != '$')
+            return no_dollar(parser, *at);
+        at++;
+        int64_t size;
+        found = read_length(&at, end, &size);
+        if (found == RESP_MORE)
+            return more(parser, data.size + 1);
+        if (found == RESP_BROKEN || size < 0 || size > (int64_t)RESP_BULK_BYTES_MAX)
+            return broken(parser, "invalid bulk length");
+        if (parser->stranger && size > (int64_t)RESP_STRANGER_BYTES_MAX)
+            return broken(parser, "unauthenticated bulk length");
+        if (end - at < size + 2)
+            return more(parser, (size_t)(at - data.data) + (size_t)size + 2);
+        parser->argv[argc] = (struct slice){at, (size_t)size};
+        at += size;
+        if (at[0] != '\r' || at[1] != '\n')
+            return broken(parser, "expected CRLF behind a bulk string");
+        at += 2;
+    }
+    parser->argc = argc;
+    parser->used = (size_t)(at - data.data);
+    return RESP_REQUEST;
+}
+
+static bool is_space(char c)
+{
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+static int hex_digit(char c)
+{
+    if (is_digit(c))
+        return c - '0';
+    c = (char)(c | 0x20);
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* The byte that stands behind a backslash between double quotes; moves *at
+ * behind what it has read. */
+static char unescape(const char **at, const char *end)
+{
+    char c = *(*at)++;
+    switch (c) {
+    case 'n':
+        return '\n';
+    case 'r':
+        return '\r';
+    case 't':
+        return '\t';
+    case 'b':
+        return '\b';
+    case 'a':
+        return '\a';
+    case 'x':
+        if (end - *at >= 2 && hex_digit((*at)[0]) >= 0 && hex_digit((*at)[1]) >= 0) {
+            c = (char)(hex_digit((*at)[0]) << 4 | hex_digit((*at)[1]));
+            *at += 2;
+        }
+        return c;
+    default:
+        return c;
+    }
+}
+
+/* Copies what stands between quotes to `to`; `*at` is behind the opening quote
+ * and moves behind the closing one. Returns the end of the copy, NULL when the
+ * quotes do not close or the word goes on behind them. */
+static char *unquote(const char **at, const char *end, char quote, char *to)
+{
+    const char *from = *at;
+    while (from < end && *from != quote) {
+        if (*from == '\\' && from + 1 < end && quote == '"') {
+            from++;
+            *to++ = unescape(&from, end);
+        } else if (*from == '\\' && from + 1 < end && from[1] == '\'') {
+            *to++ = '\'';
+            from += 2;
+        } else {
+            *to++ = *from++;
+        }
+    }
+    if (from == end)
+        return NULL;
+    from++;
+    if (from < end && !is_space(*from))
+        return NULL;
+    *at = from;
+    return to;
+}
+
+/* Reads a word with quotes in it: it is put together in `to`. Returns the end
+ * of it, or NULL. */
+static char *read_quoted_word(const char **at, const char *end, char *to)
+{
+    while (*at < end && !is_space(**at)) {
+        char c = *(*at)++;
+        if (c == '"' || c == '\'')
+            to = unquote(at, end, c, to);
+        else
+            *to++ = c;
+        if (!to)
+            return NULL;
+    }
+    return to;
+}
+
+static enum resp_found parse_words(struct resp_parser *parser, const char *at, const char *end)
+{
+    size_t scratch_used = parser->scratch_used;
+    parser->argc = 0;
+    for (;;) {
+        while (at < end && is_space(*at))
+            at++;
+        if (at == end)
+            break;
+        if (parser->argc == RESP_ARGS_MAX)
+            return broken(parser, "too many words in a line");
+
+        const char *word = at;
+        while (at < end && !is_space(*at) && *at != '"' && *at != '\'')
+            at++;
+        if (at == end || is_space(*at)) {
+            parser->argv[parser->argc++] = (struct slice){word, (size_t)(at - word)};
+            continue;
+        }
+        /* Unquoting makes nothing longer. */
+        if (sizeof(parser->scratch) - scratch_used < (size_t)(end - word))
+            return RESP_SCRATCH_FULL;
+        char *copy = parser->scratch + scratch_used;
+        at = word;
+        char *copy_end = read_quoted_word(&at, end, copy);
+        if (!copy_end)
+            return broken(parser, "unbalanced quotes in request");
+        parser->argv[parser->argc++] = (struct slice){copy, (size_t)(copy_end - copy)};
+        scratch_used += (size_t)(copy_end - copy);
+    }
+    parser->scratch_used = scratch_used;
+    return RESP_REQUEST;
+}
+
+static enum resp_found parse_line(struct resp_parser *parser, struct slice data)
+{
+    size_t look = data.size < RESP_INLINE_BYTES_MAX ? data.size : RESP_INLINE_BYTES_MAX;
+    const char *newline = memchr(data.data, '\n', look);
+    if (!newline && data.size >= RESP_INLINE_BYTES_MAX)
+        return broken(parser, "too big inline request");
+    if (!newline)
+        return more(parser, data.size + 1);
+
+    parser->used = (size_t)(newline + 1 - data.data);
+    const char *end = newline;
+    if (end > data.data && end[-1] == '\r')
+        end--;
+    return parse_words(parser, data.data, end);
+}
+
+enum resp_found resp_parse(struct resp_parser *parser, struct slice data)
+{
+    if (data.size == 0)
+        return more(parser, 1);
+    if (data.data[0] == '*')
+        return parse_array(parser, data);
+    return parse_line(parser, data);
+}
