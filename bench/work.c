@@ -130,27 +130,37 @@ static size_t split(char *line, char **arguments)
     return count;
 }
 
+/* Writes the whole command as a RESP array. */
+static const char *render(struct work *work, char **arguments, size_t count, const char *sha,
+                          FILE *out)
+{
+    if (count == 0)
+        return "the command is empty";
+    const char *problem = NULL;
+    fprintf(out, "*%zu\r\n", count);
+    for (size_t i = 0; i < count && !problem; i++)
+        problem = render_argument(work, arguments[i], sha, out);
+    return problem;
+}
+
 const char *work_init(struct work *work, const char *template, const char *sha)
 {
     char *arguments[ARGUMENTS_MAX];
     struct work made = {0};
+    const char *problem = "out of memory";
     char *line = strdup(template);
-    FILE *out = open_memstream(&made.request, &made.size);
-    if (!line || !out)
-        return "out of memory";
+    FILE *request = line ? open_memstream(&made.request, &made.size) : NULL;
+    if (!request)
+        goto out;
 
-    size_t count = split(line, arguments);
-    const char *problem = count == 0 ? "the command is empty" : NULL;
-    fprintf(out, "*%zu\r\n", count);
-    for (size_t i = 0; i < count && !problem; i++)
-        problem = render_argument(&made, arguments[i], sha, out);
-    fclose(out);
-    free(line);
-
+    problem = render(&made, arguments, split(line, arguments), sha, request);
+    fclose(request);
     if (problem)
         work_done(&made);
     else
         *work = made;
+out:
+    free(line);
     return problem;
 }
 
