@@ -51,8 +51,8 @@ class Run:
     @property
     def group(self):
         """Runs of one group are compared with one another, so they run one after the other."""
-        verb = "like" if self.likes else self.work.lower().replace("mget", "get").split("-")[0].split(" ")[0]
-        return (self.client, verb, self.keys > 0, self.connections, self.pipeline)
+        reads = "get" in self.work.lower()
+        return (self.client, self.likes, reads, self.keys > 0, self.connections, self.pipeline)
 
     def __str__(self):
         keys = f" of {self.keys:,} keys" if self.keys else ""
