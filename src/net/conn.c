@@ -10,11 +10,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/memory.h"
 #include "net/loop_uv.h"
 
 #define KEEPALIVE_IDLE_S     300
 #define KEEPALIVE_INTERVAL_S 60
 #define KEEPALIVE_PROBES     3
+
+#define FINISH_READS 64 /* who goes on sending after that may lose our last words */
 
 struct conn {
     uv_poll_t poll;
@@ -44,7 +47,7 @@ struct conn *conn_new(struct loop *loop, int descriptor, conn_ready_fn *ready, v
 {
     assert(loop && ready);
 
-    struct conn *conn = loop_alloc(sizeof(*conn));
+    struct conn *conn = memory_take_zeroed(sizeof(*conn));
     conn->descriptor = descriptor;
     conn->ready = ready;
     conn->arg = arg;
@@ -64,6 +67,16 @@ void conn_close(struct conn *conn)
     uv_poll_stop(&conn->poll);
     close(conn->descriptor);
     loop_close_handle((uv_handle_t *)&conn->poll);
+}
+
+void conn_finish(struct conn *conn)
+{
+    char ignored[16 << 10];
+    (void)shutdown(conn->descriptor, SHUT_WR);
+    for (int i = 0; i < FINISH_READS; i++) {
+        if (recv(conn->descriptor, ignored, sizeof(ignored), 0) <= 0)
+            return;
+    }
 }
 
 static void poll_ready(uv_poll_t *poll, int status, int events)

@@ -40,6 +40,10 @@ struct conn *conn_new(struct loop *loop, int descriptor, conn_ready_fn *ready, v
                       struct error *error);
 void conn_close(struct conn *conn);
 
+/* Tells the other side that nothing follows, and forgets what it has sent: a
+ * close with bytes unread would make its system drop our last answers. */
+void conn_finish(struct conn *conn);
+
 /* What the owner wants to be told of: a sum of CONN_READ and CONN_WRITE, or 0. */
 void conn_want(struct conn *conn, int what);
 

@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/memory.h"
 #include "base/message.h"
 #include "net/loop_uv.h"
 
@@ -186,7 +187,7 @@ struct listener *listener_open(struct loop *loop, const struct listener_options 
         return NULL;
     }
 
-    struct listener *listener = loop_alloc(sizeof(*listener));
+    struct listener *listener = memory_take_zeroed(sizeof(*listener));
     listener->loop = loop;
     listener->descriptor = descriptor;
     listener->spare = open_spare();

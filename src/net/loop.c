@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "base/memory.h"
 #include "net/loop_uv.h"
 
 struct loop_hook {
@@ -10,14 +11,6 @@ struct loop_hook {
     loop_pass_fn *pass;
     void *arg;
 };
-
-void *loop_alloc(size_t size)
-{
-    void *memory = calloc(1, size);
-    if (!memory)
-        abort();
-    return memory;
-}
 
 static void free_handle(uv_handle_t *handle)
 {
@@ -48,7 +41,7 @@ static void stop_now(uv_async_t *async)
 
 struct loop *loop_new(struct error *error)
 {
-    struct loop *loop = loop_alloc(sizeof(*loop));
+    struct loop *loop = memory_take_zeroed(sizeof(*loop));
 
     int status = uv_loop_init(&loop->uv);
     if (status == 0) {
@@ -100,7 +93,7 @@ struct loop_hook *loop_hook_new(struct loop *loop, loop_pass_fn *pass, void *arg
 {
     assert(loop && pass);
 
-    struct loop_hook *hook = loop_alloc(sizeof(*hook));
+    struct loop_hook *hook = memory_take_zeroed(sizeof(*hook));
     hook->pass = pass;
     hook->arg = arg;
     uv_check_init(&loop->uv, &hook->check);

@@ -12,9 +12,6 @@ struct loop {
     uv_async_t stop;
 };
 
-/* Memory for a handle; aborts when there is none. */
-void *loop_alloc(size_t size);
-
 /* Closes a handle that is the first member of heap memory, and frees that
  * memory once libuv has let go of it. */
 void loop_close_handle(uv_handle_t *handle);

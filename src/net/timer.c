@@ -2,6 +2,7 @@
 
 #include <assert.h>
 
+#include "base/memory.h"
 #include "net/loop_uv.h"
 
 struct timer {
@@ -14,7 +15,7 @@ struct timer *timer_new(struct loop *loop, timer_fn *ring, void *arg)
 {
     assert(loop && ring);
 
-    struct timer *timer = loop_alloc(sizeof(*timer));
+    struct timer *timer = memory_take_zeroed(sizeof(*timer));
     timer->ring = ring;
     timer->arg = arg;
     uv_timer_init(&loop->uv, &timer->uv);

@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "base/memory.h"
 #include "net/loop_uv.h"
 
 struct waker {
@@ -23,7 +24,7 @@ struct waker *waker_new(struct loop *loop, waker_fn *woken, void *arg, struct er
 {
     assert(loop && woken);
 
-    struct waker *waker = loop_alloc(sizeof(*waker));
+    struct waker *waker = memory_take_zeroed(sizeof(*waker));
     atomic_init(&waker->waits_for, WAKER_NEVER);
     waker->woken = woken;
     waker->arg = arg;

@@ -1,0 +1,165 @@
+#include "door/resp/resp_reply.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define ERROR_TEXT_SIZE 1024
+
+void resp_reply_init(struct resp_reply *reply, size_t max_bytes)
+{
+    buffer_init(&reply->bytes, max_bytes);
+    reply->version = 2;
+    reply->overflow = false;
+}
+
+void resp_reply_done(struct resp_reply *reply)
+{
+    buffer_done(&reply->bytes);
+}
+
+/* Room for `size` bytes, or false for ever: half an answer followed by a whole
+ * one would be read as something else. */
+static bool reserve(struct resp_reply *reply, size_t size)
+{
+    if (reply->overflow || buffer_reserve(&reply->bytes, size) != ERR_OK)
+        reply->overflow = true;
+    return !reply->overflow;
+}
+
+static void put(struct resp_reply *reply, const void *data, size_t size)
+{
+    if (size > 0)
+        memcpy(reply->bytes.data + reply->bytes.size, data, size);
+    reply->bytes.size += size;
+}
+
+void resp_reply_raw(struct resp_reply *reply, struct slice bytes)
+{
+    if (reserve(reply, bytes.size))
+        put(reply, bytes.data, bytes.size);
+}
+
+void resp_reply_line(struct resp_reply *reply, char type, int64_t number)
+{
+    if (!reserve(reply, RESP_REPLY_LINE_MAX))
+        return;
+    char *start = reply->bytes.data + reply->bytes.size;
+    *start = type;
+    char *at = decimal_format(start + 1, number);
+    *at++ = '\r';
+    *at++ = '\n';
+    reply->bytes.size += (size_t)(at - start);
+}
+
+void resp_reply_status(struct resp_reply *reply, const char *text)
+{
+    size_t size = strlen(text);
+    if (!reserve(reply, size + 3))
+        return;
+    put(reply, "+", 1);
+    put(reply, text, size);
+    put(reply, "\r\n", 2);
+}
+
+void resp_reply_error(struct resp_reply *reply, const char *format, ...)
+{
+    char text[ERROR_TEXT_SIZE];
+    va_list args;
+    va_start(args, format);
+    int wanted = vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    if (wanted < 0)
+        return;
+
+    size_t size = strlen(text);
+    for (size_t i = 0; i < size; i++) {
+        if (text[i] == '\r' || text[i] == '\n')
+            text[i] = ' ';
+    }
+    if (!reserve(reply, size + 3))
+        return;
+    put(reply, "-", 1);
+    put(reply, text, size);
+    put(reply, "\r\n", 2);
+}
+
+void resp_reply_null(struct resp_reply *reply)
+{
+    resp_reply_raw(reply, reply->version == 3 ? SLICE("_\r\n") : SLICE("$-1\r\n"));
+}
+
+void resp_reply_bulk(struct resp_reply *reply, struct slice bytes)
+{
+    if (!reserve(reply, bytes.size + RESP_REPLY_LINE_MAX + 2))
+        return;
+    resp_reply_line(reply, '$', (int64_t)bytes.size);
+    put(reply, bytes.data, bytes.size);
+    put(reply, "\r\n", 2);
+}
+
+void resp_reply_text(struct resp_reply *reply, const char *text)
+{
+    resp_reply_bulk(reply, slice_of(text));
+}
+
+/* `size(digits)\r\n` can only be written once the digits are there, so they are
+ * put together on the side. */
+static void reply_big_digits(struct resp_reply *reply, const struct number *number)
+{
+    struct buffer digits;
+    buffer_init(&digits, reply->bytes.max);
+    if (number_format(number, &digits) == ERR_OK)
+        resp_reply_bulk(reply, buffer_slice(&digits));
+    else
+        reply->overflow = true;
+    buffer_done(&digits);
+}
+
+void resp_reply_digits(struct resp_reply *reply, const struct number *number)
+{
+    if (number->big) {
+        reply_big_digits(reply, number);
+        return;
+    }
+    char digits[DECIMAL_SIZE_MAX];
+    char *end = decimal_format(digits, number->small);
+    resp_reply_bulk(reply, (struct slice){digits, (size_t)(end - digits)});
+}
+
+void resp_reply_number(struct resp_reply *reply, const struct number *number)
+{
+    if (!number->big) {
+        resp_reply_integer(reply, number->small);
+    } else if (reply->version == 3) {
+        resp_reply_raw(reply, SLICE("("));
+        if (number_format(number, &reply->bytes) != ERR_OK)
+            reply->overflow = true;
+        resp_reply_raw(reply, SLICE("\r\n"));
+    } else {
+        reply_big_digits(reply, number);
+    }
+}
+
+void resp_reply_array(struct resp_reply *reply, size_t count)
+{
+    resp_reply_line(reply, '*', (int64_t)count);
+}
+
+void resp_reply_map(struct resp_reply *reply, size_t pairs)
+{
+    if (reply->version == 3)
+        resp_reply_line(reply, '%', (int64_t)pairs);
+    else
+        resp_reply_line(reply, '*', (int64_t)pairs * 2);
+}
+
+void resp_reply_set(struct resp_reply *reply, size_t count)
+{
+    resp_reply_line(reply, reply->version == 3 ? '~' : '*', (int64_t)count);
+}
+
+void resp_reply_push(struct resp_reply *reply, size_t count)
+{
+    resp_reply_line(reply, reply->version == 3 ? '>' : '*', (int64_t)count);
+}
