@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 struct table {
-    uint64_t *slots; /* owned; 0 = empty, TABLE_GONE = was used */
+    uint64_t *slots; /* owned */
     uint32_t mask;   /* slots - 1 */
     uint32_t used;   /* live and gone */
     uint32_t count;  /* live */
@@ -28,10 +28,16 @@ struct table {
 void table_init(struct table *table, uint32_t salt);
 void table_done(struct table *table);
 
+/* The 32 bits of a hash that are kept; they decide the place as well. */
+static inline uint32_t table_tag(uint64_t hash)
+{
+    return (uint32_t)(hash >> 32);
+}
+
 /* Brings the slot of `hash` towards the cache. */
 static inline void table_prefetch(const struct table *table, uint64_t hash)
 {
-    __builtin_prefetch(&table->slots[hash & table->mask]);
+    __builtin_prefetch(&table->slots[table_tag(hash) & table->mask]);
 }
 
 /* Walks the records whose 32 hash bits equal: start with *at = TABLE_START; returns

@@ -1,0 +1,36 @@
+#include "base/memory.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/message.h"
+
+static void *checked(void *block, size_t size)
+{
+    if (!block) {
+        message_error("out of memory bytes=%zu", size);
+        abort();
+    }
+    return block;
+}
+
+void *memory_take(size_t size)
+{
+    assert(size > 0);
+
+    return checked(malloc(size), size);
+}
+
+void *memory_take_zeroed(size_t size)
+{
+    assert(size > 0);
+
+    return checked(calloc(1, size), size);
+}
+
+void *memory_resize(void *block, size_t size)
+{
+    assert(size > 0);
+
+    return checked(realloc(block, size), size);
+}

@@ -1,0 +1,146 @@
+#include "hot/memory/table.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/memory.h"
+
+/* A slot:
+ *
+ *   63          32 31           0
+ *   | tag         | ref          |     in use: ref is never 0
+ *   | 0         1 | 0            |     TABLE_GONE
+ *   | 0           | 0            |     empty
+ *
+ * A record's place follows from its tag alone, and the tag is in the slot: so
+ * growing needs no record. */
+#define TABLE_GONE (UINT64_C(1) << 32)
+
+#define SLOTS_MIN    64u
+#define SLOTS_MAX    (UINT32_C(1) << 31)
+#define FILL_LEAST   70u
+#define FILL_CHOICES 16u
+
+static uint32_t ref_of(uint64_t slot)
+{
+    return (uint32_t)slot;
+}
+
+static uint32_t tag_of(uint64_t slot)
+{
+    return (uint32_t)(slot >> 32);
+}
+
+static uint64_t slot_of(uint64_t hash, uint32_t ref)
+{
+    return (uint64_t)table_tag(hash) << 32 | ref;
+}
+
+static void take_slots(struct table *table, uint32_t slot_count)
+{
+    table->slots = memory_take_zeroed(slot_count * sizeof(*table->slots));
+    table->mask = slot_count - 1;
+    table->used = 0;
+    table->limit = (uint32_t)((uint64_t)slot_count * table->fill_percent / 100);
+}
+
+void table_init(struct table *table, uint32_t salt)
+{
+    assert(table);
+
+    *table = (struct table){.fill_percent = FILL_LEAST + salt % FILL_CHOICES};
+    take_slots(table, SLOTS_MIN);
+}
+
+void table_done(struct table *table)
+{
+    assert(table);
+
+    free(table->slots);
+    *table = (struct table){0};
+}
+
+uint32_t table_find(const struct table *table, uint64_t hash, uint32_t *at)
+{
+    assert(table && at);
+
+    uint32_t tag = table_tag(hash);
+    uint32_t i = (*at == TABLE_START ? tag : *at + 1) & table->mask;
+    for (; table->slots[i] != 0; i = (i + 1) & table->mask) {
+        uint64_t slot = table->slots[i];
+        if (tag_of(slot) == tag && ref_of(slot) != 0) {
+            *at = i;
+            return ref_of(slot);
+        }
+    }
+    return 0;
+}
+
+/* Puts a slot's content where it belongs; true if that place was empty. */
+static bool place(struct table *table, uint64_t slot)
+{
+    uint32_t i = tag_of(slot) & table->mask;
+    while (ref_of(table->slots[i]) != 0)
+        i = (i + 1) & table->mask;
+    bool was_empty = table->slots[i] == 0;
+    table->slots[i] = slot;
+    return was_empty;
+}
+
+/* Makes room: twice the slots, or as many again when a good part of them is
+ * only gone. */
+static void rehash(struct table *table)
+{
+    uint64_t *old_slots = table->slots;
+    uint32_t old_count = table->mask + 1;
+    bool grows = table->count >= table->limit / 4 * 3;
+    assert(!grows || old_count < SLOTS_MAX);
+
+    take_slots(table, grows ? old_count * 2 : old_count);
+    for (uint32_t i = 0; i < old_count; i++) {
+        if (ref_of(old_slots[i]) != 0)
+            place(table, old_slots[i]);
+    }
+    table->used = table->count;
+    free(old_slots);
+}
+
+void table_add(struct table *table, uint64_t hash, uint32_t ref)
+{
+    assert(table && ref != 0);
+
+    if (table->used >= table->limit)
+        rehash(table);
+    if (place(table, slot_of(hash, ref)))
+        table->used++;
+    table->count++;
+}
+
+void table_remove(struct table *table, uint64_t hash, uint32_t ref)
+{
+    assert(table && ref != 0);
+
+    uint64_t slot = slot_of(hash, ref);
+    uint32_t i = tag_of(slot) & table->mask;
+    while (table->slots[i] != slot) {
+        assert(table->slots[i] != 0);
+        i = (i + 1) & table->mask;
+    }
+    table->slots[i] = TABLE_GONE;
+    table->count--;
+
+    /* A walk that comes here goes on only if something follows. */
+    if (table->slots[(i + 1) & table->mask] != 0)
+        return;
+    for (; table->slots[i] == TABLE_GONE; i = (i - 1) & table->mask) {
+        table->slots[i] = 0;
+        table->used--;
+    }
+}
+
+size_t table_bytes(const struct table *table)
+{
+    assert(table);
+
+    return ((size_t)table->mask + 1) * sizeof(*table->slots);
+}
