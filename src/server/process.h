@@ -1,0 +1,27 @@
+/* process.h - the process as the operating system sees it: who may read its
+ * files, what it may open, what it leaves behind, how it ends. */
+#ifndef SERVER_PROCESS_H
+#define SERVER_PROCESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Exit codes; --help tells of them. */
+enum process_exit {
+    PROCESS_FINE = 0,     /* stopped as asked; the check found nothing */
+    PROCESS_FAILED = 1,   /* could not start or go on; the check found damage */
+    PROCESS_MISTAKEN = 2, /* the command line or the configuration makes no sense */
+};
+
+/* Files for the owner only, no new privileges, no core file unless wanted. */
+void process_harden(bool core_dumps);
+
+/* Makes room for so many connections beside our own files, as far as we are
+ * allowed to, with a warning when that is less. Returns for how many there is
+ * room. */
+uint64_t process_reserve_files(uint64_t connections);
+
+/* Cores that this process may run on; at least 1. */
+unsigned process_cores(void);
+
+#endif

@@ -1,0 +1,457 @@
+#include "server/server.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/env.h"
+#include "base/message.h"
+#include "core/hot.h"
+#include "core/kinds.h"
+#include "core/log.h"
+#include "door/resp/resp.h"
+#include "flow/recovery.h"
+#include "flow/service.h"
+#include "hot/memory/memory.h"
+#include "log/file/file.h"
+#include "net/loop.h"
+#include "net/timer.h"
+#include "server/notify.h"
+#include "server/process.h"
+
+#define TICK_MS 100u
+
+/* A client that does not take its answers must not keep us from ending. */
+#define DRAIN_WITHIN_S 5
+
+struct worker {
+    struct server *server;
+    unsigned number;
+    struct loop *loop; /* owned */
+    pthread_t thread;
+    bool runs;
+};
+
+struct server {
+    struct env *env;
+    struct config config;
+    pthread_mutex_t config_mutex; /* doors ask for the configuration from their threads */
+    struct kinds kinds;
+    struct log *log; /* these are owned */
+    struct hot *hot;
+    struct service service;
+    bool has_service;
+    struct resp *resp;
+    unsigned worker_count;
+    struct worker workers[LIMIT_WORKERS];
+    struct timer *tick; /* on the first worker's loop */
+    atomic_ulong ticks;
+    unsigned long ticks_seen; /* by the watchdog */
+
+    pthread_mutex_t drain_mutex;
+    pthread_cond_t drain_moved;
+    unsigned drained; /* workers whose clients are gone */
+};
+
+/* --- the parts -------------------------------------------------------------- */
+
+/* Nothing may be acknowledged any more, and what was is on disk: to leave at
+ * once is the safest thing to do. */
+static void leave_at_once(void *arg, const struct error *error)
+{
+    (void)arg;
+    message_error("the log cannot go on: leaving at once; what was acknowledged is safe "
+                  "reason=\"%s\"",
+                  error->text);
+    _exit(PROCESS_FAILED);
+}
+
+static enum err open_log(struct server *server, struct error *error)
+{
+    struct file_log_options options = {
+        .folder = server->config.data.text,
+        .segment_bytes = server->config.segment_size,
+        .pending_bytes_max = server->config.log_pending_max,
+        .fatal = leave_at_once,
+    };
+    return file_log_open(server->env, &options, &server->log, error);
+}
+
+static enum err open_hot(struct server *server, struct error *error)
+{
+    enum err err = kinds_parse(&server->kinds, slice_of(server->config.kinds.text), error);
+    if (err)
+        return err;
+    struct memory_hot_options options = {
+        .kinds = &server->kinds,
+        .log = server->log,
+        .workers = server->worker_count,
+        .keys_kept_ms = server->config.keys_kept,
+        .idle_s = (uint32_t)(server->config.expire_idle / 1000),
+        .spread_rate = server->config.spread_rate,
+    };
+    server->hot = memory_hot_open(server->env, &options);
+    return ERR_OK;
+}
+
+static enum err recover(struct server *server, struct error *error)
+{
+    notify_status("recovering from the log");
+    struct recovery recovery;
+    enum err err = recovery_run(server->env, server->log, server->hot, (struct log_position){0, 0},
+                                &recovery, error);
+    if (err)
+        return err;
+
+    double seconds = (double)recovery.duration_ns / 1e9;
+    message_info("recovered events=%llu bytes=%llu seconds=%.3f events_per_second=%.0f",
+                 (unsigned long long)recovery.events, (unsigned long long)recovery.bytes, seconds,
+                 seconds > 0 ? (double)recovery.events / seconds : 0.0);
+    return ERR_OK;
+}
+
+static enum err open_service(struct server *server, struct error *error)
+{
+    (void)error;
+    service_init(&server->service, server->env, server->hot, server->log, &server->kinds,
+                 (enum ack)server->config.ack);
+    server->has_service = true;
+    return ERR_OK;
+}
+
+static void say_config(void *arg, resp_config_say_fn *say, void *to)
+{
+    struct server *server = arg;
+    pthread_mutex_lock(&server->config_mutex);
+    for (size_t i = 0; i < CONFIG_COUNT; i++) {
+        const struct config_setting *setting = &config_settings[i];
+        char value[VALUE_TEXT_MAX + 1];
+        if (setting->kind != VALUE_SECRET)
+            say(to, setting->name,
+                value_format(setting->kind, setting->limits,
+                             (const char *)&server->config + setting->offset, value,
+                             sizeof(value)));
+    }
+    pthread_mutex_unlock(&server->config_mutex);
+}
+
+static uint32_t seconds_of(uint64_t ms)
+{
+    return (uint32_t)((ms + 999) / 1000);
+}
+
+static const char *password_of(const struct config *config)
+{
+    return config->password.text[0] ? config->password.text : NULL;
+}
+
+static enum err open_resp(struct server *server, struct error *error)
+{
+    const struct config *config = &server->config;
+    struct resp_options options = RESP_OPTIONS_DEFAULT;
+    options.address = config->resp.host;
+    options.port = config->resp.port;
+    options.password = password_of(config);
+    options.connections_max = (uint32_t)process_reserve_files(config->max_connections);
+    options.output_bytes_max = config->max_output;
+    options.idle_timeout_s = seconds_of(config->idle_timeout);
+    options.partial_timeout_s = seconds_of(config->request_timeout);
+    options.config = say_config;
+    options.config_arg = server;
+    options.version = TALLY_VERSION;
+    options.data_folder = config->data.text;
+    options.started_ms = env_wall_ms(server->env);
+    server->resp = resp_new(&server->service, &options, server->worker_count, error);
+    return server->resp ? ERR_OK : error->code;
+}
+
+static void ring_tick(void *arg)
+{
+    struct server *server = arg;
+    hot_tick(server->hot, env_wall_ms(server->env));
+    atomic_fetch_add_explicit(&server->ticks, 1, memory_order_relaxed);
+}
+
+static enum err open_loops(struct server *server, struct error *error)
+{
+    for (unsigned i = 0; i < server->worker_count; i++) {
+        struct worker *worker = &server->workers[i];
+        *worker = (struct worker){.server = server, .number = i, .loop = loop_new(error)};
+        if (!worker->loop)
+            return error->code;
+        enum err err = resp_listen(server->resp, worker->loop, i, error);
+        if (err)
+            return err;
+    }
+    server->tick = timer_new(server->workers[0].loop, ring_tick, server);
+    timer_start(server->tick, TICK_MS, TICK_MS);
+    return ERR_OK;
+}
+
+static void wake_doors(void *arg)
+{
+    struct server *server = arg;
+    resp_wake_all(server->resp);
+}
+
+static enum err start_log(struct server *server, struct error *error)
+{
+    server->log->progress = wake_doors;
+    server->log->progress_arg = server;
+    return log_start(server->log, error);
+}
+
+static void *work(void *arg)
+{
+    struct worker *worker = arg;
+    loop_run(worker->loop);
+    return NULL;
+}
+
+static enum err start_workers(struct server *server, struct error *error)
+{
+    for (unsigned i = 0; i < server->worker_count; i++) {
+        struct worker *worker = &server->workers[i];
+        int errnum = pthread_create(&worker->thread, NULL, work, worker);
+        if (errnum != 0)
+            return error_set_errno(error, ERR_NO_MEMORY, errnum, "cannot start worker %u", i);
+        worker->runs = true;
+        char name[] = "worker-00";
+        name[7] = (char)('0' + i / 10);
+        name[8] = (char)('0' + i % 10);
+        (void)pthread_setname_np(worker->thread, name);
+    }
+    return ERR_OK;
+}
+
+/* --- messages --------------------------------------------------------------- */
+
+static void say_what_starts(const struct server *server)
+{
+    const struct config *config = &server->config;
+    char data[256];
+    char *path = realpath(config->data.text, NULL);
+    message_info("tallyd starts version=%s data=%s ack=%s workers=%u pid=%ld", TALLY_VERSION,
+                 message_quote(data, sizeof(data), slice_of(path ? path : config->data.text)),
+                 ack_name((enum ack)config->ack), server->worker_count, (long)getpid());
+    free(path);
+
+    if (config->ack == ACK_WRITTEN)
+        message_warning("a power cut can lose the last acknowledged writes: ack=written answers "
+                        "before they are on disk");
+    if (config->ack == ACK_MEMORY)
+        message_warning("a crash or a power cut can lose the last acknowledged writes: ack=memory "
+                        "answers before they are written anywhere");
+    if (config->insecure && !password_of(config) && !value_is_loopback(&config->resp))
+        message_warning("everybody who reaches %s can read and change everything: there is no "
+                        "password, and --insecure allows it",
+                        config->resp.host);
+}
+
+static void say_where(const struct server *server)
+{
+    struct value_address address = server->config.resp;
+    address.port = resp_port(server->resp);
+    char where[64];
+    value_format(VALUE_ADDRESS, "", &address, where, sizeof(where));
+    message_info("listening door=resp address=%s password=%s", where,
+                 password_of(&server->config) ? "yes" : "no");
+
+    unsigned port = address.port;
+    message_info("try: redis-cli -p %u INCR views", port);
+    message_info("try: redis-cli -p %u LIKE video1 ann", port);
+    message_info("try: redis-cli -p %u COUNTS video1", port);
+}
+
+/* --- start ------------------------------------------------------------------ */
+
+static struct server *server_new(const struct config *config)
+{
+    struct server *server = calloc(1, sizeof(*server));
+    if (!server)
+        abort();
+    server->env = env_system();
+    server->config = *config;
+    server->worker_count = config->workers > 0 ? (unsigned)config->workers : process_cores();
+    if (server->worker_count > LIMIT_WORKERS)
+        server->worker_count = LIMIT_WORKERS;
+    pthread_mutex_init(&server->config_mutex, NULL);
+    pthread_mutex_init(&server->drain_mutex, NULL);
+
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&server->drain_moved, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    return server;
+}
+
+/* Each needs those above it. The port is taken before the log is started, so
+ * that a start that fails leaves the data as it was. */
+static enum err (*const start_steps[])(struct server *server, struct error *error) = {
+    open_log, open_hot, recover, open_service, open_resp, open_loops, start_log, start_workers,
+};
+
+enum err server_start(const struct config *config, struct server **ret_server, struct error *error)
+{
+    assert(config);
+    assert(ret_server);
+    assert(error);
+
+    struct server *server = server_new(config);
+    say_what_starts(server);
+    for (size_t i = 0; i < sizeof(start_steps) / sizeof(start_steps[0]); i++) {
+        enum err err = start_steps[i](server, error);
+        if (err) {
+            server_stop(server);
+            return err;
+        }
+    }
+    say_where(server);
+    *ret_server = server;
+    return ERR_OK;
+}
+
+/* --- while it runs ---------------------------------------------------------- */
+
+static void say_change(void *arg, const struct config_setting *setting, const char *before,
+                       const char *after)
+{
+    unsigned *changes = arg;
+    char from[128];
+    char to[128];
+    message_quote(from, sizeof(from), slice_of(before));
+    message_quote(to, sizeof(to), slice_of(after));
+    if (setting->reloads)
+        message_info("setting changed name=%s from=%s to=%s", setting->name, from, to);
+    else
+        message_warning("setting needs a restart name=%s from=%s to=%s", setting->name, from, to);
+    (*changes)++;
+}
+
+void server_reload(struct server *server, const struct config *next)
+{
+    assert(server);
+    assert(next);
+
+    unsigned changes = 0;
+    pthread_mutex_lock(&server->config_mutex);
+    config_update(&server->config, next, say_change, &changes);
+    pthread_mutex_unlock(&server->config_mutex);
+    if (changes == 0)
+        message_info("configuration read again: nothing changed");
+
+    message_set_level((enum message_level)server->config.verbosity);
+    resp_set_password(server->resp, password_of(&server->config));
+}
+
+bool server_moves(struct server *server)
+{
+    assert(server);
+
+    unsigned long ticks = atomic_load_explicit(&server->ticks, memory_order_relaxed);
+    bool moved = ticks != server->ticks_seen;
+    server->ticks_seen = ticks;
+    return moved;
+}
+
+/* --- stop ------------------------------------------------------------------- */
+
+static void note_drained(void *arg, unsigned worker)
+{
+    (void)worker;
+    struct server *server = arg;
+    pthread_mutex_lock(&server->drain_mutex);
+    server->drained++;
+    pthread_cond_signal(&server->drain_moved);
+    pthread_mutex_unlock(&server->drain_mutex);
+}
+
+/* Answers what has come in and closes the clients. */
+static void drain_clients(struct server *server)
+{
+    unsigned asked = 0;
+    for (unsigned i = 0; i < server->worker_count; i++)
+        if (server->workers[i].runs) {
+            resp_drain(server->resp, i, note_drained, server);
+            asked++;
+        }
+
+    struct timespec until;
+    (void)clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += DRAIN_WITHIN_S;
+    pthread_mutex_lock(&server->drain_mutex);
+    int errnum = 0;
+    while (server->drained < asked && errnum != ETIMEDOUT)
+        errnum = pthread_cond_timedwait(&server->drain_moved, &server->drain_mutex, &until);
+    if (server->drained < asked)
+        message_warning("some clients do not take their answers: closing them seconds=%d",
+                        DRAIN_WITHIN_S);
+    pthread_mutex_unlock(&server->drain_mutex);
+}
+
+static void stop_workers(struct server *server)
+{
+    for (unsigned i = 0; i < server->worker_count; i++)
+        if (server->workers[i].runs)
+            loop_stop(server->workers[i].loop);
+    for (unsigned i = 0; i < server->worker_count; i++)
+        if (server->workers[i].runs)
+            (void)pthread_join(server->workers[i].thread, NULL);
+}
+
+static void close_log(struct server *server)
+{
+    if (server->log)
+        log_close(server->log);
+}
+
+static void close_doors(struct server *server)
+{
+    resp_free(server->resp);
+}
+
+static void close_loops(struct server *server)
+{
+    timer_free(server->tick);
+    for (unsigned i = 0; i < server->worker_count; i++)
+        if (server->workers[i].loop)
+            loop_free(server->workers[i].loop);
+}
+
+static void close_service(struct server *server)
+{
+    if (server->has_service)
+        service_done(&server->service);
+}
+
+static void close_hot(struct server *server)
+{
+    if (server->hot)
+        hot_close(server->hot);
+}
+
+/* Also right for a server that started only in part. */
+static void (*const stop_steps[])(struct server *server) = {
+    drain_clients, stop_workers, close_log, close_doors, close_loops, close_service, close_hot,
+};
+
+void server_stop(struct server *server)
+{
+    assert(server);
+
+    for (size_t i = 0; i < sizeof(stop_steps) / sizeof(stop_steps[0]); i++)
+        stop_steps[i](server);
+
+    pthread_cond_destroy(&server->drain_moved);
+    pthread_mutex_destroy(&server->drain_mutex);
+    pthread_mutex_destroy(&server->config_mutex);
+    explicit_bzero(&server->config, sizeof(server->config));
+    free(server);
+}
