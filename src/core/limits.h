@@ -16,6 +16,11 @@
 #define LIMIT_WORKERS      64u   /* worker threads */
 #define LIMIT_BATCH        4096u /* operations in one batch */
 
+/* Digits of an amount that is added or set: so far below NUMBER_DIGITS_MAX, which
+ * is what the log can be read back with, that no sum of them, and no difference
+ * of sums, gets there in any number of writes that somebody could live to see. */
+#define LIMIT_AMOUNT_DIGITS 900u
+
 /* An event's largest encoding: every field at its limit, the value and the
  * difference as big integers, and some bytes for kinds and lengths. */
 #define LIMIT_EVENT_BYTES 4096u

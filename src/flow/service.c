@@ -185,7 +185,23 @@ static enum err check_id(const struct service *service, const struct op *op, str
     if (is_reaction && is_about_item(op->kind))
         return error_set(error, ERR_INVALID, "the id ends in \"/%.*s\": that is not an item",
                          SLICE_ARGS(kinds_name(service->kinds, kind)));
-    return check_size("an id", item, LIMIT_ID_BYTES, error);
+    return check_size("an id", op_is_write(op->kind) ? op->id : item, LIMIT_ID_BYTES, error);
+}
+
+static enum err check_amount(const struct op *op, struct error *error)
+{
+    if (!op->amount.big)
+        return ERR_OK;
+
+    struct buffer digits;
+    buffer_init(&digits, 2 * NUMBER_DIGITS_MAX);
+    enum err err = number_format(&op->amount, &digits);
+    bool is_negative = digits.size > 0 && digits.data[0] == '-';
+    bool fits = !err && digits.size - is_negative <= LIMIT_AMOUNT_DIGITS;
+    buffer_done(&digits);
+    if (fits)
+        return ERR_OK;
+    return error_set(error, ERR_TOO_LARGE, "an amount of more than %u digits", LIMIT_AMOUNT_DIGITS);
 }
 
 enum err service_check(const struct service *service, const struct op *op, struct error *error)
@@ -199,6 +215,8 @@ enum err service_check(const struct service *service, const struct op *op, struc
         err = check_size("an idempotency key", op->key, LIMIT_KEY_BYTES, error);
     if (!err)
         err = check_size("a region", op->region, LIMIT_REGION_BYTES, error);
+    if (!err)
+        err = check_amount(op, error);
     if (err)
         return err;
 
