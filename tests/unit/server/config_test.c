@@ -235,6 +235,12 @@ TEST(a_file_has_a_name_and_a_value_on_each_line)
     assert_true(config.insecure);
 }
 
+TEST(the_file_that_we_deploy_is_fine)
+{
+    assert_int_equal(load(STRINGS("tallyd", "--config", "deploy/tallyd.conf"), STRINGS("A=b")),
+                     ERR_OK);
+}
+
 TEST(quotes_keep_blanks_signs_and_escapes)
 {
     assert_int_equal(text("data \"a # b \\\" \\\\ c\"\n"), ERR_OK);
@@ -478,6 +484,7 @@ RUN(cmocka_unit_test(the_defaults_are_those_of_the_table),
     cmocka_unit_test(a_bad_variable_is_told_by_its_name),
     cmocka_unit_test(an_unknown_variable_does_not_stop_us),
     cmocka_unit_test(a_file_has_a_name_and_a_value_on_each_line),
+    cmocka_unit_test(the_file_that_we_deploy_is_fine),
     cmocka_unit_test(quotes_keep_blanks_signs_and_escapes),
     cmocka_unit_test(a_bad_line_is_told_by_file_and_number),
     cmocka_unit_test(a_flag_beats_a_variable_beats_the_file_beats_the_default),

@@ -1,0 +1,69 @@
+# The menu. The build itself is CMake's: see CMakeLists.txt and CMakePresets.json.
+
+ARGS ?=
+JOBS := $(shell nproc)
+SOURCES = $(shell git ls-files '*.c' '*.h')
+SCRIPTS = $(shell git ls-files '*.sh' .ci/run)
+
+.DEFAULT_GOAL := menu
+.PHONY: menu run build test check bench soak format clean \
+        check-format check-scripts tidy cppcheck asan tsan
+
+menu:
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1 \2/p' Makefile | awk '{ printf "  %s %-8s", $$1, $$2; \
+	  $$1 = $$2 = ""; print $$0 }'
+
+run: build ## build what is missing and start tallyd; ARGS="--help" passes flags
+	@exec build/tallyd $(ARGS)
+
+build: ## the release build, at build/tallyd
+	@tools/setup.sh run
+	@cmake --preset release -Wno-dev --log-level=WARNING
+	@cmake --build --preset release --target tallyd
+	@ln -sfn release/tallyd build/tallyd
+
+test: build ## build and run all tests
+	@tools/setup.sh test
+	@cmake --preset dev --log-level=WARNING
+	@cmake --build --preset dev
+	@ctest --preset dev -j $(JOBS)
+
+check: check-format check-scripts tidy cppcheck asan tsan ## format, layers, linters, sanitizers
+
+bench: build ## measure against Redis, print the table; ARGS passes flags
+	@tools/setup.sh test
+	@cmake --build --preset release
+	@bench/run $(ARGS)
+
+soak: ## hours of simulation and fuzzing; FUZZ_SECONDS=60 bounds each fuzzer
+	@tools/soak.sh
+
+format: ## format all C sources
+	@tools/setup.sh check
+	@clang-format -i $(SOURCES)
+
+clean: ## remove all builds; data stays
+	@rm -rf build
+
+# --- the parts of check ---------------------------------------------------------------------------
+
+check-format:
+	@tools/setup.sh check
+	@clang-format --dry-run --Werror $(SOURCES)
+	@tools/check-layers.sh
+
+check-scripts:
+	@shellcheck $(SCRIPTS)
+
+tidy:
+	@cmake --preset dev --log-level=WARNING
+	@run-clang-tidy -quiet -j $(JOBS) -p build/dev "$(CURDIR)/src/.*\.c"
+
+cppcheck:
+	@cppcheck --quiet --error-exitcode=1 --std=c11 --inline-suppr -j $(JOBS) -D_GNU_SOURCE \
+	  -DTALLY_VERSION='""' --enable=warning,portability,performance -Isrc src
+
+asan tsan:
+	@cmake --preset $@ --log-level=WARNING
+	@cmake --build --preset $@
+	@ctest --preset $@ -j $(JOBS)

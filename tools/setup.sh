@@ -1,0 +1,109 @@
+#!/bin/sh
+# Installs what is missing: setup.sh run | test | check
+#
+#   run     what it takes to build tallyd
+#   test    and to test it: other people's clients and servers
+#   check   and to lint, format and fuzz it
+#
+# Looks first, so that it takes a moment when nothing is missing. Debian packages
+# need root or sudo.
+set -eu
+cd "$(dirname "$0")/.."
+
+run="gcc libc6-dev make cmake ninja-build pkg-config libuv1-dev libxxhash-dev libgmp-dev libroaring-dev"
+test="git libcmocka-dev libhiredis-dev redis-server redis-tools python3 python3-redis strace"
+check="clang clang-format clang-tidy libclang-rt-14-dev cppcheck shellcheck"
+
+say() {
+    echo "setup: $*" >&2
+}
+
+is_installed() {
+    [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
+}
+
+missing_of() {
+    for package; do
+        is_installed "$package" || printf '%s ' "$package"
+    done
+}
+
+as_root() {
+    if [ "$(id -u)" = 0 ]; then
+        "$@"
+    elif command -v sudo >/dev/null; then
+        sudo "$@"
+    else
+        say "not root, and there is no sudo; as root, run: $*"
+        exit 1
+    fi
+}
+
+# A package may start its service when it is installed; a policy file is Debian's way
+# to say no. Ours is there for the time of the installation only.
+policy=/usr/sbin/policy-rc.d
+
+install_packages() {
+    say "installing $*"
+    ours=
+    if [ ! -e $policy ]; then
+        ours=yes
+        printf '#!/bin/sh\nexit 101\n' | as_root tee $policy >/dev/null
+        as_root chmod 755 $policy
+        trap 'as_root rm -f $policy' EXIT
+    fi
+    as_root apt-get -q update
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends install "$@"
+    if [ -n "$ours" ]; then
+        as_root rm -f $policy
+        trap - EXIT
+    fi
+    case " $* " in
+    *" redis-server "*)
+        # We run private servers of our own; nobody asked for one at every boot.
+        as_root systemctl --quiet disable redis-server >/dev/null 2>&1 || true ;;
+    esac
+}
+
+setup_packages() {
+    if ! command -v dpkg-query >/dev/null; then
+        say "this is no Debian; if the build fails, install the equivalents of: $*"
+        return
+    fi
+    # shellcheck disable=SC2046,SC2086 # lists of names
+    set -- $(missing_of "$@")
+    [ $# -eq 0 ] || install_packages "$@"
+}
+
+# Node may be there from elsewhere, in a newer version.
+node_packages() {
+    command -v node >/dev/null || echo nodejs
+    command -v npm >/dev/null || echo npm
+}
+
+setup_clients() {
+    clients=tests/system/clients
+    [ -e $clients/package-lock.json ] || return 0
+    installed=$clients/node_modules/.package-lock.json
+    [ -z "$(find $installed -newer $clients/package-lock.json 2>/dev/null)" ] || return 0
+    say "installing the clients of $clients"
+    npm --prefix $clients ci --no-audit --no-fund --loglevel=error
+    touch $installed
+}
+
+case ${1:-} in
+run)
+    # shellcheck disable=SC2086
+    setup_packages $run ;;
+test)
+    # shellcheck disable=SC2046,SC2086
+    setup_packages $run $test $(node_packages)
+    setup_clients ;;
+check)
+    # shellcheck disable=SC2046,SC2086
+    setup_packages $run $test $check $(node_packages)
+    setup_clients ;;
+*)
+    echo "usage: $0 run|test|check" >&2
+    exit 2 ;;
+esac

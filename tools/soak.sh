@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# The long tests: those that ctest keeps for the configuration "soak" (simulation with
+# fresh seeds, crash loops), then every fuzzer for a while.
+#
+#   FUZZ_SECONDS   for each fuzzer, 600 by default
+#
+# What a fuzzer finds new is kept in build/fuzz/corpus, what it breaks in build/fuzz/found.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+jobs=$(nproc)
+seconds=${FUZZ_SECONDS:-600}
+
+tools/setup.sh check
+make --no-print-directory build
+
+cmake --preset dev --log-level=WARNING
+cmake --build --preset dev
+ctest --preset dev -C soak -L soak --no-tests=ignore -j "$jobs"
+
+cmake --preset fuzz --log-level=WARNING
+cmake --build --preset fuzz
+mkdir -p build/fuzz/found
+for source in tests/fuzz/fuzz_*.c; do
+    target=$(basename "$source" .c)
+    name=${target#fuzz_}
+    mkdir -p "build/fuzz/corpus/$name"
+    echo "$target: $seconds s"
+    "build/fuzz/tests/fuzz/$target" -max_total_time="$seconds" -print_final_stats=1 -verbosity=0 \
+        -artifact_prefix="build/fuzz/found/$name-" "build/fuzz/corpus/$name" "tests/fuzz/corpus/$name"
+done
