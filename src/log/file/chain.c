@@ -1,0 +1,451 @@
+#include "log/file/chain.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define READ_BYTES                                                                 \
+    (1u << 20) /* at a time: large enough for the disk, small enough for the cache \
+                */
+#define READING_BYTES (16u << 20) /* between two calls of log_reading_fn */
+
+/* ---- a segment file, seen through a window ---- */
+
+struct view {
+    struct disk_file *file;
+    char path[FOLDER_PATH_BYTES];
+    uint64_t file_bytes;
+    char *window; /* owned; GROUP_BYTES_MAX, so that every group fits */
+    uint64_t window_at;
+    size_t window_bytes;
+};
+
+static char *new_window(void)
+{
+    char *window = malloc(GROUP_BYTES_MAX);
+    if (!window)
+        abort();
+    return window;
+}
+
+static enum err view_open(struct view *view, const struct folder *folder, uint64_t number,
+                          struct error *error)
+{
+    folder_segment_path(folder, number, view->path);
+    view->window_bytes = 0;
+    enum err err = disk_open(folder->disk, view->path, DISK_READ, &view->file, error);
+    if (err)
+        return err;
+    err = disk_file_size(view->file, &view->file_bytes, error);
+    if (err) {
+        disk_file_close(view->file);
+        view->file = NULL;
+    }
+    return err;
+}
+
+static void view_close(struct view *view)
+{
+    disk_file_close(view->file);
+    view->file = NULL;
+}
+
+static enum err view_move(struct view *view, uint64_t offset, size_t size, struct error *error)
+{
+    size_t wanted = size > READ_BYTES ? size : READ_BYTES;
+    view->window_at = offset;
+    view->window_bytes = 0;
+    enum err err =
+        disk_file_read(view->file, offset, view->window, wanted, &view->window_bytes, error);
+    if (err)
+        return err;
+    if (view->window_bytes < size)
+        return error_set(error, ERR_IO, "%s: it shrank while it was read", view->path);
+    return ERR_OK;
+}
+
+/* `size` bytes at `offset`, which lie within the file; good until the next call. */
+static enum err view_get(struct view *view, uint64_t offset, size_t size, const char **ret_bytes,
+                         struct error *error)
+{
+    assert(size <= GROUP_BYTES_MAX && offset + size <= view->file_bytes);
+
+    bool inside =
+        offset >= view->window_at && offset + size <= view->window_at + view->window_bytes;
+    if (!inside) {
+        enum err err = view_move(view, offset, size, error);
+        if (err)
+            return err;
+    }
+    *ret_bytes = view->window + (offset - view->window_at);
+    return ERR_OK;
+}
+
+/* ---- headers ---- */
+
+static enum err read_header(const struct folder *folder, uint64_t number,
+                            struct segment_header *ret_header, struct error *error)
+{
+    char path[FOLDER_PATH_BYTES];
+    folder_segment_path(folder, number, path);
+    struct disk_file *file;
+    enum err err = disk_open(folder->disk, path, DISK_READ, &file, error);
+    if (err)
+        return err;
+
+    char bytes[SEGMENT_HEADER_BYTES];
+    size_t size = 0;
+    err = disk_file_read(file, 0, bytes, sizeof(bytes), &size, error);
+    disk_file_close(file);
+    if (err)
+        return err;
+    if (size < sizeof(bytes))
+        return error_set(error, ERR_CORRUPT, "%s: offset %zu: the file ends within its header",
+                         path, size);
+
+    struct error why;
+    err = segment_header_get(bytes, ret_header, &why);
+    if (err)
+        return error_set(error, err, "%s: %s", path, why.text);
+    if (ret_header->number != number)
+        return error_set(error, ERR_CORRUPT, "%s: offset 24: this is segment %" PRIu64 " renamed",
+                         path, ret_header->number);
+    return ERR_OK;
+}
+
+/* Does the segment continue the one before it, `previous`, or begin the log? */
+static enum err check_link(const struct folder *folder, const struct segment_header *previous,
+                           const struct segment_header *header, struct error *error)
+{
+    char path[FOLDER_PATH_BYTES];
+    folder_segment_path(folder, header->number, path);
+    if (!previous) {
+        if (header->previous_end != 0 || header->first_group != 1)
+            return error_set(error, ERR_CORRUPT, "%s: offset 48: the log does not begin here",
+                             path);
+        return ERR_OK;
+    }
+    if (header->log_id != previous->log_id)
+        return error_set(error, ERR_CORRUPT,
+                         "%s: offset 16: it belongs to another log (%016" PRIx64 ", not %016" PRIx64
+                         ")",
+                         path, header->log_id, previous->log_id);
+    if (header->previous_end < SEGMENT_HEADER_BYTES ||
+        header->previous_end > previous->size_bytes || header->previous_end % GROUP_ALIGN != 0 ||
+        header->first_group < previous->first_group)
+        return error_set(error, ERR_CORRUPT, "%s: offset 48: it does not continue segment %" PRIu64,
+                         path, previous->number);
+    return ERR_OK;
+}
+
+static enum err add_segment(struct chain *chain, uint64_t number, struct error *error)
+{
+    if (number != chain->count + 1) {
+        char path[FOLDER_PATH_BYTES];
+        return error_set(error, ERR_CORRUPT, "%s: the segment is missing",
+                         folder_segment_path(chain->folder, chain->count + 1, path));
+    }
+    struct segment_header *header = &chain->segments[chain->count];
+    enum err err = read_header(chain->folder, number, header, error);
+    if (err)
+        return err;
+    err = check_link(chain->folder, chain->count > 0 ? header - 1 : NULL, header, error);
+    if (err)
+        return err;
+    chain->count++;
+    chain->disk_bytes += header->size_bytes;
+    return ERR_OK;
+}
+
+enum err chain_open(const struct folder *folder, struct chain *ret_chain, struct error *error)
+{
+    *ret_chain = (struct chain){.folder = folder};
+    uint64_t *numbers;
+    size_t count;
+    enum err err = folder_segments(folder, &numbers, &count, error);
+    if (err)
+        return err;
+
+    if (count > 0) {
+        ret_chain->segments = calloc(count, sizeof(*ret_chain->segments));
+        if (!ret_chain->segments)
+            abort();
+    }
+    for (size_t i = 0; i < count && !err; i++)
+        err = add_segment(ret_chain, numbers[i], error);
+    free(numbers);
+    return err;
+}
+
+void chain_done(struct chain *chain)
+{
+    free(chain->segments);
+    *chain = (struct chain){0};
+}
+
+/* ---- groups ---- */
+
+struct walk {
+    const struct chain *chain;
+    struct log_position from;
+    chain_group_fn *visit;
+    void *arg;
+    log_reading_fn *reading; /* may be NULL */
+    uint64_t bytes_done;     /* in the segments that are done with */
+    uint64_t bytes_told;
+    uint64_t bytes_all;
+    struct view view;
+    struct chain_end end;
+};
+
+static void tell_reading(struct walk *walk, uint64_t bytes_done)
+{
+    if (walk->reading && bytes_done - walk->bytes_told >= READING_BYTES) {
+        walk->bytes_told = bytes_done;
+        walk->reading(walk->arg, bytes_done, walk->bytes_all);
+    }
+}
+
+static enum err damage(const struct walk *walk, uint64_t offset, const char *fault,
+                       struct error *error)
+{
+    return error_set(error, ERR_CORRUPT, "%s: offset %" PRIu64 ": %s", walk->view.path, offset,
+                     fault);
+}
+
+/* Looks for a sound group at `offset` that ends at `limit` or before. Gives
+ * what is wrong in `ret_fault`, NULL if nothing; the group in `ret_bytes`. */
+static enum err look(struct walk *walk, const struct segment_header *header, uint64_t offset,
+                     uint64_t limit, struct group *ret_group, const char **ret_bytes,
+                     const char **ret_fault, struct error *error)
+{
+    *ret_fault = "no group begins here";
+    if (offset > limit || limit - offset < GROUP_HEADER_BYTES)
+        return ERR_OK;
+    enum err err = view_get(&walk->view, offset, GROUP_HEADER_BYTES, ret_bytes, error);
+    if (err || !group_get(*ret_bytes, ret_group))
+        return err;
+
+    *ret_fault = "a group that belongs elsewhere is here";
+    if (ret_group->log_id != header->log_id || ret_group->segment != header->number ||
+        ret_group->offset != offset)
+        return ERR_OK;
+
+    *ret_fault = "the group does not end where it should";
+    uint32_t size = group_bytes(ret_group->body_bytes);
+    if (size > limit - offset)
+        return ERR_OK;
+    err = view_get(&walk->view, offset, size, ret_bytes, error);
+    if (err)
+        return err;
+
+    *ret_fault =
+        group_is_intact(*ret_bytes, ret_group) ? NULL : "the group's checksum does not match";
+    return ERR_OK;
+}
+
+/* Is there a sound group anywhere behind `offset`? Its place is in
+ * `ret_found`, 0 if there is none. Says how much other than zeros there is. */
+static enum err search(struct walk *walk, const struct segment_header *header, uint64_t offset,
+                       uint64_t limit, uint64_t *ret_found, uint64_t *ret_torn_bytes,
+                       struct error *error)
+{
+    *ret_found = 0;
+    *ret_torn_bytes = 0;
+    for (uint64_t at = offset; at + GROUP_ALIGN <= limit; at += GROUP_ALIGN) {
+        const char *bytes;
+        enum err err = view_get(&walk->view, at, GROUP_ALIGN, &bytes, error);
+        if (err)
+            return err;
+        uint64_t word;
+        memcpy(&word, bytes, sizeof(word));
+        if (word == 0)
+            continue; /* a checksum is never zero in practice */
+
+        *ret_torn_bytes = at + GROUP_ALIGN - offset;
+        struct group group;
+        const char *fault;
+        err = look(walk, header, at, limit, &group, &bytes, &fault, error);
+        if (err)
+            return err;
+        if (!fault) {
+            *ret_found = at;
+            return ERR_OK;
+        }
+    }
+    return ERR_OK;
+}
+
+/* No sound group begins at `offset` of the last segment: is it the end of the
+ * log, or damage? */
+static enum err judge_end(struct walk *walk, const struct segment_header *header, uint64_t offset,
+                          const char *fault, struct error *error)
+{
+    if (walk->view.file_bytes < header->size_bytes)
+        return error_set(error, ERR_CORRUPT,
+                         "%s: offset %" PRIu64 ": the file ends here and should have %" PRIu64
+                         " bytes",
+                         walk->view.path, walk->view.file_bytes, header->size_bytes);
+    if (walk->end.closed)
+        return ERR_OK;
+
+    uint64_t found;
+    enum err err =
+        search(walk, header, offset, header->size_bytes, &found, &walk->end.torn_bytes, error);
+    if (err)
+        return err;
+    if (found != 0)
+        return error_set(error, ERR_CORRUPT,
+                         "%s: offset %" PRIu64 ": %s, but a sound group follows at offset %" PRIu64,
+                         walk->view.path, offset, fault, found);
+    return ERR_OK;
+}
+
+static enum err visit_group(struct walk *walk, const struct group *group, const char *bytes,
+                            struct error *error)
+{
+    uint64_t next = group->offset + group_bytes(group->body_bytes);
+    bool wanted = group->segment > walk->from.segment || group->offset >= walk->from.offset;
+    if (!wanted && next > walk->from.offset)
+        return error_set(error, ERR_INVALID, "%s: offset %" PRIu64 ": no group begins here",
+                         walk->view.path, walk->from.offset);
+    if (!wanted || group->kind != GROUP_SECTIONS)
+        return ERR_OK;
+
+    struct slice body = {bytes + GROUP_HEADER_BYTES, group->body_bytes};
+    struct log_position position = {group->segment, next};
+    return walk->visit(walk->arg, group, body, position, error);
+}
+
+/* Walks the groups of a segment as long as they are sound. */
+static enum err walk_groups(struct walk *walk, const struct segment_header *header, uint64_t limit,
+                            const char **ret_fault, struct error *error)
+{
+    struct chain_end *end = &walk->end;
+    for (;;) {
+        struct group group;
+        const char *bytes;
+        enum err err =
+            look(walk, header, end->position.offset, limit, &group, &bytes, ret_fault, error);
+        if (err || *ret_fault)
+            return err;
+        if (group.number != end->next_group)
+            return error_set(error, ERR_CORRUPT,
+                             "%s: offset %" PRIu64 ": group %" PRIu64 " where %" PRIu64
+                             " should be",
+                             walk->view.path, group.offset, group.number, end->next_group);
+
+        err = visit_group(walk, &group, bytes, error);
+        if (err)
+            return err;
+        end->last_offset = group.offset;
+        end->position.offset += group_bytes(group.body_bytes);
+        end->next_group = group.number + 1;
+        end->closed = group.kind == GROUP_CLOSING;
+        tell_reading(walk, walk->bytes_done + end->position.offset);
+    }
+}
+
+/* The next segment says where this one ends: exactly there the groups must. */
+static enum err judge_link(const struct walk *walk, const struct segment_header *next,
+                           const char *fault, struct error *error)
+{
+    if (walk->end.position.offset < next->previous_end)
+        return damage(walk, walk->end.position.offset, fault, error);
+    if (walk->end.next_group != next->first_group)
+        return error_set(error, ERR_CORRUPT,
+                         "%s: offset %" PRIu64 ": the segment ends before group %" PRIu64
+                         ", the next one begins with group %" PRIu64,
+                         walk->view.path, walk->end.position.offset, walk->end.next_group,
+                         next->first_group);
+    return ERR_OK;
+}
+
+static enum err walk_segment(struct walk *walk, size_t index, struct error *error)
+{
+    const struct segment_header *header = &walk->chain->segments[index];
+    const struct segment_header *next = index + 1 < walk->chain->count ? header + 1 : NULL;
+    walk->end = (struct chain_end){
+        .position = {header->number, SEGMENT_HEADER_BYTES},
+        .next_group = header->first_group,
+    };
+    enum err err = view_open(&walk->view, walk->chain->folder, header->number, error);
+    if (err)
+        return err;
+
+    uint64_t limit = next ? next->previous_end : header->size_bytes;
+    if (limit > walk->view.file_bytes)
+        limit = walk->view.file_bytes;
+    const char *fault;
+    err = walk_groups(walk, header, limit, &fault, error);
+    if (!err)
+        err = next ? judge_link(walk, next, fault, error)
+                   : judge_end(walk, header, walk->end.position.offset, fault, error);
+    if (!err && header->number == walk->from.segment &&
+        walk->from.offset > walk->end.position.offset)
+        err = error_set(error, ERR_INVALID,
+                        "%s: offset %" PRIu64 ": the segment ends at %" PRIu64 " already",
+                        walk->view.path, walk->from.offset, walk->end.position.offset);
+    view_close(&walk->view);
+    walk->bytes_done += header->size_bytes;
+    return err;
+}
+
+enum err chain_walk(const struct chain *chain, struct log_position from, chain_group_fn *visit,
+                    void *arg, log_reading_fn *reading, struct chain_end *ret_end,
+                    struct error *error)
+{
+    assert(chain && visit && ret_end);
+
+    if (from.segment > chain->count)
+        return error_set(error, ERR_INVALID, "the log has no segment %" PRIu64, from.segment);
+
+    struct walk walk = {
+        .chain = chain,
+        .from = from,
+        .visit = visit,
+        .arg = arg,
+        .reading = reading,
+        .end.next_group = 1,
+        .view.window = new_window(),
+    };
+    /* The segment that `from` is in is read from its beginning, so that a
+     * position between two groups or past the end does not go unnoticed. */
+    size_t first = from.segment > 0 ? (size_t)from.segment - 1 : 0;
+    for (size_t i = first; i < chain->count; i++)
+        walk.bytes_all += chain->segments[i].size_bytes;
+
+    enum err err = ERR_OK;
+    for (size_t i = first; i < chain->count && !err; i++)
+        err = walk_segment(&walk, i, error);
+    if (!err || err == ERR_CORRUPT)
+        *ret_end = walk.end;
+    free(walk.view.window);
+    return err;
+}
+
+enum err chain_scan(const struct folder *folder, uint64_t log_id, uint64_t number, uint64_t offset,
+                    chain_group_fn *visit, void *arg, struct error *error)
+{
+    struct walk walk = {.visit = visit, .arg = arg, .view.window = new_window()};
+    enum err err = view_open(&walk.view, folder, number, error);
+    struct segment_header header = {.log_id = log_id, .number = number};
+    while (!err) {
+        uint64_t found;
+        uint64_t torn_bytes;
+        err = search(&walk, &header, offset, walk.view.file_bytes, &found, &torn_bytes, error);
+        if (err || found == 0)
+            break;
+        struct group group;
+        const char *bytes;
+        const char *fault;
+        err = look(&walk, &header, found, walk.view.file_bytes, &group, &bytes, &fault, error);
+        if (!err)
+            err = visit_group(&walk, &group, bytes, error);
+        offset = found + group_bytes(group.body_bytes);
+    }
+    view_close(&walk.view);
+    free(walk.view.window);
+    return err;
+}

@@ -1,0 +1,63 @@
+/* chain.h - reading the log: its segments in order and the groups in them.
+ *
+ * All decisions of recovery are here, and none of them changes a file:
+ *
+ * - Each segment's header says where the one before it ends. Up to there every
+ *   group must be sound; behind it nothing counts, whatever it looks like.
+ * - The last segment ends where no sound group begins. If a sound one follows
+ *   further on, what is missing had been synced: that is damage, and refused.
+ *   If none follows, it is what a crash left of the last write: not part of the
+ *   log, and never acknowledged.
+ *
+ * The same bytes always give the same answer, however often a start is cut short. */
+#ifndef LOG_FILE_CHAIN_H
+#define LOG_FILE_CHAIN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/slice.h"
+#include "core/log.h"
+#include "log/file/folder.h"
+#include "log/file/segment.h"
+
+struct chain {
+    const struct folder *folder;     /* borrowed */
+    struct segment_header *segments; /* owned; in order, without a gap */
+    size_t count;
+    uint64_t disk_bytes; /* of all of them */
+};
+
+/* Reads and compares all segment headers. On ERR_CORRUPT the chain holds the
+ * segments in front of the damage, and chain_done() is due all the same. */
+enum err chain_open(const struct folder *folder, struct chain *ret_chain, struct error *error);
+void chain_done(struct chain *chain);
+
+/* Called for each group that holds sections; `next` is the position behind it. */
+typedef enum err chain_group_fn(void *arg, const struct group *group, struct slice body,
+                                struct log_position next, struct error *error);
+
+/* Where a walk came to an end: at the end of the log or before the damage. */
+struct chain_end {
+    struct log_position position; /* all zero: there is no segment */
+    uint64_t next_group;          /* number for the next group */
+    uint64_t last_offset;         /* of the last group of that segment; 0 = it has none */
+    uint64_t torn_bytes;          /* what a crash left behind the end */
+    bool closed;                  /* the log was closed in order */
+};
+
+/* Walks all groups from `from` on. ERR_CORRUPT names file and offset of the
+ * damage; ERR_INVALID when `from` is not a position of this log; an error of
+ * `visit` ends the walk. `ret_end` is filled on success and on ERR_CORRUPT. */
+enum err chain_walk(const struct chain *chain, struct log_position from, chain_group_fn *visit,
+                    void *arg, log_reading_fn *reading, struct chain_end *ret_end,
+                    struct error *error);
+
+/* Visits every sound group of one file from `offset` on, whatever stands between
+ * them: to say what a repair takes away. */
+enum err chain_scan(const struct folder *folder, uint64_t log_id, uint64_t number, uint64_t offset,
+                    chain_group_fn *visit, void *arg, struct error *error);
+
+#endif

@@ -1,0 +1,852 @@
+/* file.c - the file log: appending, group commit, and the life of a segment.
+ *
+ * Workers copy sections into the pending chunk under one mutex and go on. The
+ * log thread takes the chunk, writes it as one group, syncs, and publishes how
+ * far the log has come; meanwhile the next chunk fills, so that under load a
+ * sync is shared by all who came during the one before. A second thread zeroes
+ * the next segment in good time. In manual mode there are no threads, and
+ * file_log_step() does the same work with the same functions.
+ *
+ * A segment begins its life zeroed and synced under another name; then its
+ * header is written and synced, then it gets its number as name, then the
+ * folder is synced, and only then comes its first group. So a file that bears a
+ * segment's name has always been whole.
+ *
+ * When the disk is full no segment can be prepared. room() then says so as soon
+ * as what is left would not take all that may be appended before everybody has
+ * noticed, and until there is space again. Whatever slips past that waits in
+ * memory, is tried again every second and is not acknowledged before it is on
+ * disk. An error of the disk is another matter: what a failed sync leaves in
+ * the file nobody knows, so the log stops there and then. */
+#include "log/file/file.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/message.h"
+#include "log/file/chain.h"
+#include "log/file/folder.h"
+#include "log/file/pending.h"
+#include "log/file/prepare.h"
+#include "log/file/segment.h"
+
+#define RETRY_NS (UINT64_C(1000) * 1000 * 1000)
+
+/* The first segment of a start is small, so that starting is quick and many
+ * starts do not fill the disk. */
+#define FIRST_SEGMENT_BYTES (4u << 20)
+
+struct file_log {
+    struct log base;
+    struct env *env;                 /* borrowed */
+    struct file_log_options options; /* but for `folder`, which is not kept */
+    struct folder folder;
+    struct chain chain;   /* what was there when the log was opened */
+    struct chain_end end; /* where that ends, once it is known */
+    bool end_known;
+    uint64_t log_id;
+
+    /* Of the log thread alone. */
+    struct disk_file *segment; /* NULL while the disk is too full for the first one */
+    uint64_t segment_number;
+    uint64_t segment_at; /* where the next group goes */
+    uint64_t segment_bytes;
+    uint64_t next_group;
+    struct chunk *in_hand; /* taken, not yet durable */
+
+    /* Of the preparing thread alone. */
+    struct prepare prepare;
+
+    pthread_mutex_t mutex;
+    pthread_cond_t work;   /* for the log thread */
+    pthread_cond_t wanted; /* for the preparing thread */
+    pthread_t log_thread;
+    pthread_t prepare_thread;
+    bool threads_run;
+
+    /* Under the mutex. */
+    struct pending pending;
+    uint64_t last_ticket;
+    uint64_t pending_bytes; /* appended, not yet durable */
+    uint64_t left_bytes;    /* behind the groups of the segment */
+    struct disk_file *next; /* a zeroed segment; NULL = not ready */
+    uint64_t next_bytes;
+    uint64_t wanted_bytes; /* size of the segment to prepare; 0 = there is one */
+    uint64_t retry_ns;     /* not to be tried again before */
+    bool prepare_full;     /* preparing met a full disk */
+    bool commit_full;      /* so did the chunk in hand */
+    bool blocked;          /* the chunk in hand has no place at the moment */
+    bool idle;             /* the log thread sleeps and wants to be woken */
+    bool stopping;
+    bool quit;   /* for the preparing thread */
+    bool broken; /* fatal() was called */
+    struct log_stats stats;
+
+    atomic_int room;
+    _Atomic uint64_t written;
+    _Atomic uint64_t durable;
+};
+
+static struct file_log *file_log_of(struct log *base)
+{
+    return (struct file_log *)base;
+}
+
+/* ---- what room() says; all under the mutex ---- */
+
+/* Asked once a batch, so up to a batch of each worker may follow an ERR_OK. On
+ * a full disk we therefore stop while all that may be pending still fits, even
+ * if a group that does not fit at the end of the segment wastes that end. */
+static bool is_full(const struct file_log *log)
+{
+    uint64_t place = log->left_bytes + (log->next ? log->next_bytes : 0);
+    uint64_t reserve = log->options.pending_bytes_max + GROUP_BYTES_MAX;
+    return log->commit_full || (log->prepare_full && place < log->pending_bytes + reserve);
+}
+
+static void decide_room(struct file_log *log)
+{
+    enum err room = ERR_OK;
+    if (log->broken)
+        room = ERR_BUSY;
+    else if (is_full(log))
+        room = ERR_FULL;
+    else if (log->pending_bytes > log->options.pending_bytes_max)
+        room = ERR_BUSY;
+    atomic_store_explicit(&log->room, (int)room, memory_order_relaxed);
+}
+
+/* `flag` is prepare_full or commit_full. */
+static void note_space(struct file_log *log, bool *flag, bool is_full_now)
+{
+    bool was_full = log->prepare_full || log->commit_full;
+    *flag = is_full_now;
+    bool full = log->prepare_full || log->commit_full;
+    decide_room(log);
+    if (full == was_full)
+        return;
+
+    log->stats.full_since_ms = full ? (uint64_t)env_wall_ms(log->env) : 0;
+    if (full)
+        message_warning("no space for the log folder=%s", log->folder.log_path);
+    else
+        message_info("there is space for the log again folder=%s", log->folder.log_path);
+}
+
+/* ---- when nothing goes any more ---- */
+
+static void fail(struct file_log *log, const struct error *error)
+{
+    pthread_mutex_lock(&log->mutex);
+    bool is_first = !log->broken;
+    log->broken = true;
+    decide_room(log);
+    pthread_cond_broadcast(&log->work);
+    pthread_cond_broadcast(&log->wanted);
+    pthread_mutex_unlock(&log->mutex);
+
+    if (is_first)
+        log->options.fatal(log->options.fatal_arg, error);
+}
+
+/* ---- segments ---- */
+
+/* Makes the zeroed file `name` the next segment. ERR_FULL leaves everything as
+ * it was, to be tried again. */
+static enum err begin_segment(struct file_log *log, struct disk_file *file, const char *name,
+                              uint64_t size_bytes, struct error *error)
+{
+    struct segment_header header = {
+        .log_id = log->log_id,
+        .number = log->segment_number + 1,
+        .size_bytes = size_bytes,
+        .created_ms = env_wall_ms(log->env),
+        .first_group = log->next_group,
+        .previous_end = log->segment_at,
+    };
+    char bytes[SEGMENT_HEADER_BYTES];
+    segment_header_put(&header, bytes);
+    enum err err = disk_file_write(file, 0, bytes, sizeof(bytes), error);
+    if (!err)
+        err = disk_file_sync(file, error);
+    if (err)
+        return err;
+
+    char from[FOLDER_PATH_BYTES];
+    char to[FOLDER_PATH_BYTES];
+    err = disk_rename(log->folder.disk, folder_path_of(&log->folder, name, from),
+                      folder_segment_path(&log->folder, header.number, to), error);
+    if (!err)
+        err = folder_sync(&log->folder, error);
+    if (err)
+        return err;
+
+    disk_file_close(log->segment);
+    log->segment = file;
+    log->segment_number = header.number;
+    log->segment_at = SEGMENT_HEADER_BYTES;
+    log->segment_bytes = size_bytes;
+
+    pthread_mutex_lock(&log->mutex);
+    log->left_bytes = size_bytes - SEGMENT_HEADER_BYTES;
+    log->stats.segments = header.number;
+    log->stats.disk_bytes += size_bytes;
+    pthread_mutex_unlock(&log->mutex);
+    return ERR_OK;
+}
+
+static void want_segment(struct file_log *log, uint64_t size_bytes)
+{
+    pthread_mutex_lock(&log->mutex);
+    log->next = NULL;
+    log->wanted_bytes = size_bytes;
+    decide_room(log);
+    pthread_mutex_unlock(&log->mutex);
+    pthread_cond_signal(&log->wanted);
+}
+
+/* The size of a segment that can take a group of this size. */
+static uint64_t fitting_segment(const struct file_log *log, uint64_t group_size)
+{
+    uint64_t size = SEGMENT_HEADER_BYTES + group_size;
+    size = (size + SEGMENT_ALIGN - 1) / SEGMENT_ALIGN * SEGMENT_ALIGN;
+    return size > log->options.segment_bytes ? size : log->options.segment_bytes;
+}
+
+/* Goes over to the next segment for a group of this size. ERR_BUSY while none
+ * is ready, ERR_FULL when the disk has no space. */
+static enum err rotate(struct file_log *log, uint64_t group_size, struct error *error)
+{
+    pthread_mutex_lock(&log->mutex);
+    struct disk_file *next = log->next; /* nobody else touches it while it is there */
+    uint64_t next_bytes = log->next_bytes;
+    enum err waiting = log->prepare_full ? ERR_FULL : ERR_BUSY;
+    pthread_mutex_unlock(&log->mutex);
+    if (!next)
+        return waiting;
+
+    uint64_t fitting_bytes = fitting_segment(log, group_size);
+    if (next_bytes < fitting_bytes && next_bytes < SEGMENT_HEADER_BYTES + group_size) {
+        disk_file_close(next);
+        want_segment(log, fitting_bytes);
+        return ERR_BUSY;
+    }
+    enum err err = begin_segment(log, next, FOLDER_NEXT, next_bytes, error);
+    if (!err)
+        want_segment(log, log->options.segment_bytes);
+    return err;
+}
+
+/* ---- preparing the next segment ---- */
+
+static bool may_prepare(const struct file_log *log)
+{
+    return log->wanted_bytes > 0 && !log->broken &&
+           (!log->prepare_full || env_monotonic_ns(log->env) >= log->retry_ns);
+}
+
+static void hand_over(struct file_log *log, struct disk_file *file, uint64_t size_bytes)
+{
+    pthread_mutex_lock(&log->mutex);
+    log->next = file;
+    log->next_bytes = size_bytes;
+    log->wanted_bytes = 0;
+    log->blocked = false;
+    note_space(log, &log->prepare_full, false);
+    pthread_mutex_unlock(&log->mutex);
+    pthread_cond_signal(&log->work);
+}
+
+static enum err name_next(struct file_log *log, struct error *error)
+{
+    char from[FOLDER_PATH_BYTES];
+    char to[FOLDER_PATH_BYTES];
+    enum err err =
+        disk_rename(log->folder.disk, folder_path_of(&log->folder, FOLDER_NEXT_NEW, from),
+                    folder_path_of(&log->folder, FOLDER_NEXT, to), error);
+    return err ? err : folder_sync(&log->folder, error);
+}
+
+/* Does a step of the work. `wanted_bytes` counts when a segment is begun. */
+static void prepare_some(struct file_log *log, uint64_t wanted_bytes)
+{
+    struct prepare *prepare = &log->prepare;
+    if (!prepare->file)
+        prepare_init(prepare, &log->folder, FOLDER_NEXT_NEW, wanted_bytes);
+
+    struct error error;
+    struct disk_file *file;
+    enum err err = prepare_step(prepare, &file, &error);
+    if (!err && !file)
+        return;
+    if (!err) {
+        err = name_next(log, &error);
+        if (!err) {
+            hand_over(log, file, prepare->size_bytes);
+            return;
+        }
+        disk_file_close(file);
+    }
+    if (err != ERR_FULL) {
+        fail(log, &error);
+        return;
+    }
+    pthread_mutex_lock(&log->mutex);
+    log->retry_ns = env_monotonic_ns(log->env) + RETRY_NS;
+    note_space(log, &log->prepare_full, true);
+    pthread_mutex_unlock(&log->mutex);
+}
+
+/* ---- the commit stage ---- */
+
+static struct chunk *take_chunk(struct file_log *log)
+{
+    pthread_mutex_lock(&log->mutex);
+    struct chunk *chunk = pending_take(&log->pending);
+    pthread_mutex_unlock(&log->mutex);
+    return chunk;
+}
+
+static void tell_progress(struct file_log *log)
+{
+    if (log->base.progress)
+        log->base.progress(log->base.progress_arg);
+}
+
+/* Writes the group into the segment, or into the next one if it does not fit. */
+static enum err write_group(struct file_log *log, char *bytes, struct group *group,
+                            struct error *error)
+{
+    uint32_t size = group_bytes(group->body_bytes);
+    if (!log->segment || log->segment_bytes - log->segment_at < size) {
+        enum err err = rotate(log, size, error);
+        if (err)
+            return err;
+    }
+    group->log_id = log->log_id;
+    group->segment = log->segment_number;
+    group->offset = log->segment_at;
+    group->number = log->next_group;
+    group_seal(bytes, group);
+    return disk_file_write(log->segment, log->segment_at, bytes, size, error);
+}
+
+static void publish_durable(struct file_log *log, uint32_t size, uint64_t sync_ns)
+{
+    struct chunk *chunk = log->in_hand;
+    uint64_t ticket = chunk->last_ticket;
+    log->in_hand = NULL;
+    log->next_group++;
+    log->segment_at += size;
+
+    pthread_mutex_lock(&log->mutex);
+    log->pending_bytes -= chunk->body_bytes;
+    log->left_bytes -= size;
+    log->stats.sections += chunk->sections;
+    log->stats.bytes += size;
+    log->stats.groups++;
+    log->stats.sync_ns += sync_ns;
+    if (sync_ns > log->stats.sync_ns_max)
+        log->stats.sync_ns_max = sync_ns;
+    pending_give_back(&log->pending, chunk);
+    note_space(log, &log->commit_full, false);
+    pthread_mutex_unlock(&log->mutex);
+
+    atomic_store_explicit(&log->durable, ticket, memory_order_release);
+    tell_progress(log);
+}
+
+/* The chunk in hand has no place now: it is kept and tried again. */
+static void block(struct file_log *log, bool full)
+{
+    pthread_mutex_lock(&log->mutex);
+    log->blocked = full || !log->next;
+    note_space(log, &log->commit_full, full);
+    pthread_mutex_unlock(&log->mutex);
+}
+
+/* Takes what is pending, writes it as a group, syncs it and publishes that.
+ * True if something became durable. */
+static bool commit(struct file_log *log)
+{
+    if (!log->in_hand)
+        log->in_hand = take_chunk(log);
+    struct chunk *chunk = log->in_hand;
+    if (!chunk)
+        return false;
+
+    struct group group = {
+        .kind = GROUP_SECTIONS,
+        .body_bytes = chunk->body_bytes,
+        .sections = chunk->sections,
+    };
+    struct error error;
+    enum err err = write_group(log, chunk->bytes, &group, &error);
+    if (err == ERR_BUSY || err == ERR_FULL) {
+        block(log, err == ERR_FULL);
+        return false;
+    }
+    if (err) {
+        fail(log, &error);
+        return false;
+    }
+    atomic_store_explicit(&log->written, chunk->last_ticket, memory_order_release);
+    tell_progress(log);
+
+    uint64_t before_ns = env_monotonic_ns(log->env);
+    err = disk_file_sync(log->segment, &error);
+    if (err) {
+        fail(log, &error);
+        return false;
+    }
+    publish_durable(log, group_bytes(group.body_bytes), env_monotonic_ns(log->env) - before_ns);
+    return true;
+}
+
+/* ---- threads ---- */
+
+static void wait_until(struct file_log *log, pthread_cond_t *condition, uint64_t deadline_ns)
+{
+    struct timespec deadline = {
+        .tv_sec = (time_t)(deadline_ns / 1000000000),
+        .tv_nsec = (long)(deadline_ns % 1000000000),
+    };
+    pthread_cond_timedwait(condition, &log->mutex, &deadline);
+}
+
+/* True when there is something to commit, false when it is time to end. */
+static bool wait_for_work(struct file_log *log)
+{
+    pthread_mutex_lock(&log->mutex);
+    bool go = false;
+    while (!log->broken) {
+        bool has_work = log->in_hand || log->pending.first;
+        go = has_work && !log->blocked;
+        if (go || (log->stopping && (!has_work || log->commit_full)))
+            break;
+        if (log->blocked) {
+            wait_until(log, &log->work, env_monotonic_ns(log->env) + RETRY_NS);
+            log->blocked = false;
+        } else {
+            log->idle = true;
+            pthread_cond_wait(&log->work, &log->mutex);
+            log->idle = false;
+        }
+    }
+    pthread_mutex_unlock(&log->mutex);
+    return go;
+}
+
+static void *run_log(void *arg)
+{
+    struct file_log *log = arg;
+    while (wait_for_work(log))
+        commit(log);
+    return NULL;
+}
+
+/* The size of the segment to prepare, 0 when it is time to end. */
+static uint64_t wait_for_want(struct file_log *log)
+{
+    pthread_mutex_lock(&log->mutex);
+    while (!log->quit && !may_prepare(log)) {
+        if (log->wanted_bytes > 0 && !log->broken)
+            wait_until(log, &log->wanted, log->retry_ns);
+        else
+            pthread_cond_wait(&log->wanted, &log->mutex);
+    }
+    uint64_t wanted_bytes = log->quit ? 0 : log->wanted_bytes;
+    pthread_mutex_unlock(&log->mutex);
+    return wanted_bytes;
+}
+
+static void *run_prepare(void *arg)
+{
+    struct file_log *log = arg;
+    for (;;) {
+        uint64_t wanted_bytes = wait_for_want(log);
+        if (wanted_bytes == 0)
+            return NULL;
+        prepare_some(log, wanted_bytes);
+    }
+}
+
+static enum err start_threads(struct file_log *log, struct error *error)
+{
+    if (log->options.manual)
+        return ERR_OK;
+    if (pthread_create(&log->log_thread, NULL, run_log, log) != 0)
+        return error_set(error, ERR_NO_MEMORY, "cannot start the log's thread");
+    if (pthread_create(&log->prepare_thread, NULL, run_prepare, log) != 0)
+        abort();
+    log->threads_run = true;
+    return ERR_OK;
+}
+
+/* What was appended is written first; that may need one more segment. */
+static void stop_threads(struct file_log *log)
+{
+    pthread_mutex_lock(&log->mutex);
+    log->stopping = true;
+    pthread_mutex_unlock(&log->mutex);
+    pthread_cond_signal(&log->work);
+    pthread_join(log->log_thread, NULL);
+
+    pthread_mutex_lock(&log->mutex);
+    log->quit = true;
+    pthread_mutex_unlock(&log->mutex);
+    pthread_cond_signal(&log->wanted);
+    pthread_join(log->prepare_thread, NULL);
+}
+
+bool file_log_step(struct log *base)
+{
+    struct file_log *log = file_log_of(base);
+    assert(log->options.manual);
+
+    if (log->broken)
+        return false;
+    bool prepares = may_prepare(log);
+    if (prepares)
+        prepare_some(log, log->wanted_bytes);
+    return commit(log) || prepares;
+}
+
+/* ---- reading ---- */
+
+struct section_visit {
+    log_visit_fn *visit;
+    log_reading_fn *reading;
+    void *arg;
+};
+
+static enum err visit_sections(void *arg, const struct group *group, struct slice body,
+                               struct log_position next, struct error *error)
+{
+    const struct section_visit *to = arg;
+    uint32_t count = 0;
+    struct slice section;
+    while (group_next_section(&body, &section)) {
+        enum err err = to->visit(to->arg, section, next, error);
+        if (err)
+            return err;
+        count++;
+    }
+    if (body.size > 0 || count != group->sections)
+        return error_set(error, ERR_CORRUPT,
+                         "segment %" PRIu64 ", offset %" PRIu64
+                         ": the group's sections are malformed",
+                         group->segment, group->offset);
+    return ERR_OK;
+}
+
+static void pass_reading(void *arg, uint64_t bytes_done, uint64_t bytes_all)
+{
+    const struct section_visit *to = arg;
+    to->reading(to->arg, bytes_done, bytes_all);
+}
+
+static enum err file_read(struct log *base, struct log_position from, log_visit_fn *visit,
+                          void *arg, log_reading_fn *reading, struct error *error)
+{
+    struct file_log *log = file_log_of(base);
+    struct section_visit to = {.visit = visit, .reading = reading, .arg = arg};
+    enum err err = chain_walk(&log->chain, from, visit_sections, &to, reading ? pass_reading : NULL,
+                              &log->end, error);
+    log->end_known = !err;
+    return err;
+}
+
+/* ---- starting ---- */
+
+static enum err skip_group(void *arg, const struct group *group, struct slice body,
+                           struct log_position next, struct error *error)
+{
+    (void)arg;
+    (void)group;
+    (void)body;
+    (void)next;
+    (void)error;
+    return ERR_OK;
+}
+
+static enum err find_end(struct file_log *log, struct error *error)
+{
+    if (log->end_known)
+        return ERR_OK;
+    struct log_position from = {.segment = log->chain.count};
+    return chain_walk(&log->chain, from, skip_group, NULL, NULL, &log->end, error);
+}
+
+/* The last group may be in the system's memory only: its process died before
+ * the sync, or the sync failed and the system has forgotten that these bytes
+ * never reached the disk. From now on it counts, so it is written once more,
+ * the same bytes at the same place, and synced. */
+static enum err settle_last_group(struct file_log *log, struct error *error)
+{
+    const struct chain_end *end = &log->end;
+    if (end->last_offset == 0)
+        return ERR_OK;
+
+    char path[FOLDER_PATH_BYTES];
+    folder_segment_path(&log->folder, end->position.segment, path);
+    struct disk_file *file;
+    enum err err = disk_open(log->folder.disk, path, DISK_WRITE, &file, error);
+    if (err)
+        return err;
+
+    size_t size = (size_t)(end->position.offset - end->last_offset);
+    char *bytes = malloc(size);
+    if (!bytes)
+        abort();
+    size_t got = 0;
+    err = disk_file_read(file, end->last_offset, bytes, size, &got, error);
+    if (!err && got != size)
+        err = error_set(error, ERR_IO, "%s: it shrank while it was read", path);
+    if (!err)
+        err = disk_file_write(file, end->last_offset, bytes, size, error);
+    if (!err)
+        err = disk_file_sync(file, error);
+    free(bytes);
+    disk_file_close(file);
+    return err;
+}
+
+/* Where the log goes on. A last segment without a group is replaced. */
+static void continue_chain(struct file_log *log)
+{
+    const struct chain *chain = &log->chain;
+    log->next_group = log->end.next_group;
+    log->stats.disk_bytes = chain->disk_bytes;
+    if (chain->count == 0) {
+        log->log_id = env_random(log->env);
+        return;
+    }
+    const struct segment_header *last = &chain->segments[chain->count - 1];
+    bool is_empty = log->end.last_offset == 0;
+    log->log_id = last->log_id;
+    log->segment_number = is_empty ? last->number - 1 : last->number;
+    log->segment_at = is_empty ? last->previous_end : log->end.position.offset;
+    if (is_empty)
+        log->stats.disk_bytes -= last->size_bytes;
+    if (log->end.torn_bytes > 0)
+        message_info("cut an unfinished write off the log segment=%" PRIu64 " offset=%" PRIu64
+                     " bytes=%" PRIu64,
+                     last->number, log->end.position.offset, log->end.torn_bytes);
+}
+
+static enum err begin_first_segment(struct file_log *log, struct error *error)
+{
+    uint64_t size_bytes = log->options.segment_bytes;
+    if (size_bytes > FIRST_SEGMENT_BYTES)
+        size_bytes = FIRST_SEGMENT_BYTES;
+    struct disk_file *file;
+    enum err err = prepare_all(&log->folder, FOLDER_FIRST_NEW, size_bytes, &file, error);
+    if (err)
+        return err;
+    err = begin_segment(log, file, FOLDER_FIRST_NEW, size_bytes, error);
+    if (err)
+        disk_file_close(file);
+    return err;
+}
+
+/* A zeroed segment that an earlier process did not come to use is as good as a
+ * new one: no group is written to a file before it has got its number. */
+static enum err adopt_next(struct file_log *log, struct error *error)
+{
+    log->wanted_bytes = log->options.segment_bytes;
+    char path[FOLDER_PATH_BYTES];
+    struct disk_file *file;
+    enum err err = disk_open(log->folder.disk, folder_path_of(&log->folder, FOLDER_NEXT, path),
+                             DISK_WRITE, &file, error);
+    if (err)
+        return err == ERR_NOT_FOUND ? ERR_OK : err;
+
+    uint64_t size_bytes;
+    err = disk_file_size(file, &size_bytes, error);
+    if (err || size_bytes != log->options.segment_bytes) {
+        disk_file_close(file);
+        return err;
+    }
+    log->next = file;
+    log->next_bytes = size_bytes;
+    log->wanted_bytes = 0;
+    return ERR_OK;
+}
+
+static enum err file_start(struct log *base, struct error *error)
+{
+    struct file_log *log = file_log_of(base);
+    enum err err = find_end(log, error);
+    if (!err)
+        err = folder_make_log(&log->folder, error);
+    if (!err)
+        err = settle_last_group(log, error);
+    if (err)
+        return err;
+
+    continue_chain(log);
+    err = adopt_next(log, error);
+    if (!err)
+        err = begin_first_segment(log, error);
+    if (err == ERR_FULL) { /* reading goes on, and writing when there is space */
+        log->retry_ns = env_monotonic_ns(log->env) + RETRY_NS;
+        note_space(log, &log->prepare_full, true);
+        err = ERR_OK;
+    }
+    return err ? err : start_threads(log, error);
+}
+
+/* ---- the port ---- */
+
+static uint64_t file_append(struct log *base, struct slice header, struct slice body)
+{
+    struct file_log *log = file_log_of(base);
+    pthread_mutex_lock(&log->mutex);
+    uint64_t ticket = ++log->last_ticket;
+    log->pending_bytes += pending_append(&log->pending, header, body, ticket);
+    decide_room(log);
+    bool wake = log->idle;
+    log->idle = false; /* one waking is enough */
+    pthread_mutex_unlock(&log->mutex);
+
+    if (wake)
+        pthread_cond_signal(&log->work);
+    return ticket;
+}
+
+static enum err file_room(struct log *base)
+{
+    struct file_log *log = file_log_of(base);
+    return (enum err)atomic_load_explicit(&log->room, memory_order_relaxed);
+}
+
+static uint64_t file_reached(struct log *base, enum log_level level)
+{
+    struct file_log *log = file_log_of(base);
+    return atomic_load_explicit(level == LOG_WRITTEN ? &log->written : &log->durable,
+                                memory_order_acquire);
+}
+
+static void file_stats(struct log *base, struct log_stats *ret_stats)
+{
+    struct file_log *log = file_log_of(base);
+    pthread_mutex_lock(&log->mutex);
+    *ret_stats = log->stats;
+    ret_stats->pending_bytes = log->pending_bytes;
+    pthread_mutex_unlock(&log->mutex);
+}
+
+/* Says that the log ends here, so that damage to its last group is noticed as
+ * such. Left out where it has no place: it is not needed for what is there. */
+static void write_closing_mark(struct file_log *log)
+{
+    bool has_groups = log->segment && log->segment_at > SEGMENT_HEADER_BYTES;
+    uint32_t size = group_bytes(0);
+    if (!has_groups || log->broken || log->in_hand || log->segment_bytes - log->segment_at < size)
+        return;
+
+    char bytes[GROUP_HEADER_BYTES];
+    struct group group = {.kind = GROUP_CLOSING};
+    struct error error;
+    enum err err = write_group(log, bytes, &group, &error);
+    if (err == ERR_FULL)
+        return;
+    if (!err)
+        err = disk_file_sync(log->segment, &error);
+    if (err)
+        fail(log, &error);
+}
+
+static void free_log(struct file_log *log)
+{
+    prepare_done(&log->prepare);
+    disk_file_close(log->next);
+    disk_file_close(log->segment);
+    free(log->in_hand);
+    pending_done(&log->pending);
+    pthread_cond_destroy(&log->wanted);
+    pthread_cond_destroy(&log->work);
+    pthread_mutex_destroy(&log->mutex);
+    chain_done(&log->chain);
+    folder_close(&log->folder);
+    free(log);
+}
+
+static void file_close(struct log *base)
+{
+    struct file_log *log = file_log_of(base);
+    if (log->threads_run)
+        stop_threads(log);
+    else if (log->options.manual)
+        while ((log->in_hand || log->pending.first) && file_log_step(base))
+            ;
+    if (log->pending_bytes > 0)
+        message_error("the log ends without what was not acknowledged yet bytes=%" PRIu64,
+                      log->pending_bytes);
+    write_closing_mark(log);
+    free_log(log);
+}
+
+static const struct log_ops file_ops = {
+    .name = "file",
+    .read = file_read,
+    .start = file_start,
+    .append = file_append,
+    .room = file_room,
+    .reached = file_reached,
+    .stats = file_stats,
+    .close = file_close,
+};
+
+static enum err check_options(const struct file_log_options *options, struct error *error)
+{
+    if (options->segment_bytes % SEGMENT_ALIGN != 0 ||
+        options->segment_bytes < 2 * SEGMENT_HEADER_BYTES || options->segment_bytes > INT64_MAX)
+        return error_set(error, ERR_INVALID, "segments of %" PRIu64 " bytes: not a multiple of %u",
+                         options->segment_bytes, SEGMENT_ALIGN);
+    return ERR_OK;
+}
+
+enum err file_log_open(struct env *env, const struct file_log_options *options,
+                       struct log **ret_log, struct error *error)
+{
+    assert(env && options && options->folder && options->fatal);
+
+    enum err err = check_options(options, error);
+    if (err)
+        return err;
+    struct file_log *log = calloc(1, sizeof(*log));
+    if (!log)
+        abort();
+    err = folder_open(env->disk, options->folder, true, &log->folder, error);
+    if (err) {
+        free(log);
+        return err;
+    }
+    log->base.ops = &file_ops;
+    log->env = env;
+    log->options = *options;
+    log->options.folder = NULL;
+    pending_init(&log->pending);
+    pthread_mutex_init(&log->mutex, NULL);
+    pthread_condattr_t clock;
+    pthread_condattr_init(&clock);
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    pthread_cond_init(&log->work, &clock);
+    pthread_cond_init(&log->wanted, &clock);
+    pthread_condattr_destroy(&clock);
+
+    err = chain_open(&log->folder, &log->chain, error);
+    if (err) {
+        free_log(log);
+        return err;
+    }
+    *ret_log = &log->base;
+    return ERR_OK;
+}

@@ -1,0 +1,199 @@
+#include "log/file/folder.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LOG_FOLDER     "log"
+#define LOCK_FILE      "lock"
+#define NUMBER_DIGITS  12u
+#define SEGMENT_SUFFIX ".log"
+#define NAME_BYTES_MAX 64u /* of all the names that we make */
+
+static char *join(const char *folder, const char *name)
+{
+    size_t size = strlen(folder) + 1 + strlen(name) + 1;
+    char *path = malloc(size);
+    if (!path)
+        abort();
+    snprintf(path, size, "%s/%s", folder, name);
+    return path;
+}
+
+static bool ignore_name(void *arg, const char *name)
+{
+    (void)arg;
+    (void)name;
+    return false;
+}
+
+static enum err take_lock(struct folder *folder, struct error *error)
+{
+    char path[FOLDER_PATH_BYTES];
+    snprintf(path, sizeof(path), "%s/" LOCK_FILE, folder->path);
+    enum err err = disk_lock(folder->disk, path, &folder->lock, error);
+    if (err == ERR_BUSY)
+        return error_set(error, ERR_BUSY, "%s is in use by another process, which holds its lock",
+                         folder->path);
+    return err;
+}
+
+enum err folder_open(struct disk *disk, const char *path, bool create, struct folder *ret_folder,
+                     struct error *error)
+{
+    assert(disk && path);
+
+    if (strlen(path) == 0 ||
+        strlen(path) + sizeof("/" LOG_FOLDER "/") + NAME_BYTES_MAX >= FOLDER_PATH_BYTES)
+        return error_set(error, ERR_INVALID, "the path of the data folder is empty or too long");
+
+    /* Looking must not create a folder, nor a lock file where none belongs. */
+    enum err err = create ? disk_make_folder(disk, path, error)
+                          : disk_list(disk, path, ignore_name, NULL, error);
+    if (err)
+        return err;
+
+    struct folder folder = {.disk = disk, .path = strdup(path), .log_path = join(path, LOG_FOLDER)};
+    if (!folder.path)
+        abort();
+    err = take_lock(&folder, error);
+    if (err) {
+        folder_close(&folder);
+        return err;
+    }
+    *ret_folder = folder;
+    return ERR_OK;
+}
+
+void folder_close(struct folder *folder)
+{
+    disk_file_close(folder->lock);
+    free(folder->log_path);
+    free(folder->path);
+    *folder = (struct folder){0};
+}
+
+enum err folder_make_log(struct folder *folder, struct error *error)
+{
+    enum err err = disk_make_folder(folder->disk, folder->log_path, error);
+    return err ? err : disk_sync_folder(folder->disk, folder->path, error);
+}
+
+const char *folder_path_of(const struct folder *folder, const char *name,
+                           char to[FOLDER_PATH_BYTES])
+{
+    snprintf(to, FOLDER_PATH_BYTES, "%s/%s", folder->log_path, name);
+    return to;
+}
+
+const char *folder_segment_path(const struct folder *folder, uint64_t number,
+                                char to[FOLDER_PATH_BYTES])
+{
+    snprintf(to, FOLDER_PATH_BYTES, "%s/%0*" PRIu64 SEGMENT_SUFFIX, folder->log_path,
+             (int)NUMBER_DIGITS, number);
+    return to;
+}
+
+/* ---- what is there ---- */
+
+struct numbers {
+    uint64_t *data; /* owned */
+    size_t count;
+    size_t capacity;
+};
+
+/* The number of the segment with this name; 0 if it is not the name of one. */
+static uint64_t segment_number(const char *name)
+{
+    if (strlen(name) != NUMBER_DIGITS + strlen(SEGMENT_SUFFIX) ||
+        strcmp(name + NUMBER_DIGITS, SEGMENT_SUFFIX) != 0)
+        return 0;
+
+    uint64_t number = 0;
+    for (unsigned i = 0; i < NUMBER_DIGITS; i++) {
+        if (name[i] < '0' || name[i] > '9')
+            return 0;
+        number = number * 10 + (uint64_t)(name[i] - '0');
+    }
+    return number;
+}
+
+static bool note_number(void *arg, const char *name)
+{
+    struct numbers *numbers = arg;
+    uint64_t number = segment_number(name);
+    if (number == 0)
+        return true;
+
+    if (numbers->count == numbers->capacity) {
+        numbers->capacity = numbers->capacity > 0 ? numbers->capacity * 2 : 64;
+        numbers->data = realloc(numbers->data, numbers->capacity * sizeof(*numbers->data));
+        if (!numbers->data)
+            abort();
+    }
+    numbers->data[numbers->count++] = number;
+    return true;
+}
+
+static int compare_numbers(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a;
+    uint64_t y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+enum err folder_segments(const struct folder *folder, uint64_t **ret_numbers, size_t *ret_count,
+                         struct error *error)
+{
+    struct numbers numbers = {0};
+    struct error list_error;
+    enum err err = disk_list(folder->disk, folder->log_path, note_number, &numbers, &list_error);
+    if (err && err != ERR_NOT_FOUND) { /* not found: nothing was ever written here */
+        free(numbers.data);
+        return error_set(error, err, "%s", list_error.text);
+    }
+    if (numbers.count > 0)
+        qsort(numbers.data, numbers.count, sizeof(*numbers.data), compare_numbers);
+    *ret_numbers = numbers.data;
+    *ret_count = numbers.count;
+    return ERR_OK;
+}
+
+struct search {
+    const char *name;
+    bool found;
+};
+
+static bool compare_name(void *arg, const char *name)
+{
+    struct search *search = arg;
+    search->found = strcmp(name, search->name) == 0;
+    return !search->found;
+}
+
+enum err folder_has(const struct folder *folder, const char *name, bool *ret_has,
+                    struct error *error)
+{
+    struct search search = {.name = name};
+    enum err err = disk_list(folder->disk, folder->log_path, compare_name, &search, error);
+    if (!err)
+        *ret_has = search.found;
+    return err;
+}
+
+enum err folder_remove(const struct folder *folder, const char *name, struct error *error)
+{
+    char path[FOLDER_PATH_BYTES];
+    struct error remove_error;
+    enum err err = disk_remove(folder->disk, folder_path_of(folder, name, path), &remove_error);
+    if (err && err != ERR_NOT_FOUND)
+        return error_set(error, err, "%s", remove_error.text);
+    return ERR_OK;
+}
+
+enum err folder_sync(const struct folder *folder, struct error *error)
+{
+    return disk_sync_folder(folder->disk, folder->log_path, error);
+}
