@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/message.h"
 
@@ -33,4 +34,14 @@ void *memory_resize(void *block, size_t size)
     assert(size > 0);
 
     return checked(realloc(block, size), size);
+}
+
+void *memory_take_aligned(size_t size)
+{
+    assert(size > 0);
+
+    size_t whole = (size + 63) / 64 * 64;
+    void *block = checked(aligned_alloc(64, whole), whole);
+    memset(block, 0, whole);
+    return block;
 }

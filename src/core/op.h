@@ -40,6 +40,11 @@ static inline bool op_is_write(enum op_kind kind)
            kind == OP_EXPIRE || kind == OP_REACT || kind == OP_WITHDRAW || kind == OP_TOGGLE;
 }
 
+static inline bool op_has_user(enum op_kind kind)
+{
+    return kind == OP_REACT || kind == OP_WITHDRAW || kind == OP_TOGGLE || kind == OP_REACTION;
+}
+
 /* How the writes of a counter without users choose a shard. */
 enum policy { POLICY_LOCAL, POLICY_RANDOM, POLICY_ROUND_ROBIN, POLICY_LEAST_LOADED };
 #define POLICY_COUNT 4u
@@ -110,11 +115,14 @@ struct op {
     uint64_t ticket;     /* the answer may leave when the log has reached this; 0 = at once */
 
     /* the hot layer's own */
-    uint64_t hash;
-    uint32_t user_number;
-    uint16_t bucket;
+    struct slice target; /* whose record: the id, or the item of an "item/kind" */
+    uint8_t target_kind; /* the kind of an "item/kind" */
     uint8_t cell;
     uint8_t user_class;
+    uint16_t bucket;
+    uint32_t user_number;
+    uint64_t hash;
+    void *route;
     struct op *next;
 };
 

@@ -1,0 +1,129 @@
+#include "hot/memory/layer.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "core/bucket.h"
+
+void layer_take(struct memory_hot *hot, struct cell *cell)
+{
+    bool taken = !lock_try(&cell->lock);
+    if (taken) {
+        lock_take(&cell->lock);
+        cell->waits++;
+        atomic_fetch_add_explicit(&hot->lock_waits, 1, memory_order_relaxed);
+    }
+    cell->tries++;
+}
+
+void layer_take_all(struct memory_hot *hot)
+{
+    for (unsigned i = 0; i < LIMIT_CELLS; i++)
+        lock_take(&hot->cells[i].lock);
+}
+
+void layer_release_all(struct memory_hot *hot)
+{
+    for (unsigned i = 0; i < LIMIT_CELLS; i++)
+        lock_release(&hot->cells[i].lock);
+}
+
+void layer_append(struct memory_hot *hot, struct cell *cell, struct section *section,
+                  int64_t now_ms)
+{
+    if (section->count == 0)
+        return;
+    char header[SECTION_HEADER_MAX];
+    size_t size = section_header(section, cell->number, cell->sequence + 1, now_ms, header);
+    cell->ticket = log_append(hot->log, (struct slice){header, size}, buffer_slice(&section->body));
+    cell->sequence += section->count;
+    section_clear(section);
+}
+
+void layer_collect(struct memory_hot *hot, struct cell *cell)
+{
+    if (!cell->retired)
+        return;
+    lock_take(&hot->retired_lock);
+    uint64_t epoch = atomic_fetch_add(&hot->epoch, 1);
+    while (cell->retired) {
+        struct spread *spread = cell->retired;
+        cell->retired = spread->next_retired;
+        directory_remove(&hot->directory, spread);
+        spread->retired = epoch;
+        spread->next_retired = hot->retired;
+        hot->retired = spread;
+    }
+    lock_release(&hot->retired_lock);
+}
+
+void layer_free_retired(struct memory_hot *hot)
+{
+    uint64_t oldest = NO_EPOCH;
+    for (unsigned i = 0; i <= hot->workers; i++) {
+        uint64_t epoch = atomic_load(&hot->worker[i].epoch);
+        oldest = epoch < oldest ? epoch : oldest;
+    }
+    struct spread *gone = NULL;
+    lock_take(&hot->retired_lock);
+    struct spread **at = &hot->retired;
+    while (*at) {
+        struct spread *spread = *at;
+        if (spread->retired < oldest) {
+            *at = spread->next_retired;
+            spread->next_retired = gone;
+            gone = spread;
+        } else {
+            at = &spread->next_retired;
+        }
+    }
+    lock_release(&hot->retired_lock);
+    spread_free_all(gone);
+}
+
+static bool is_counter_op(enum op_kind kind)
+{
+    return kind <= OP_DESCRIBE;
+}
+
+/* "item/kind" counters follow their members: only reading them, and saying how
+ * many shards they shall have, makes sense. */
+static bool may_name_a_reaction(enum op_kind kind)
+{
+    return kind == OP_GET || kind == OP_EXISTS || kind == OP_CREATE || kind == OP_DEADLINE ||
+           kind == OP_DESCRIBE;
+}
+
+bool layer_aim(const struct memory_hot *hot, struct op *op)
+{
+    op->code = ERR_OK;
+    op->changed = false;
+    op->repeated = false;
+    op->held = KIND_NONE;
+    op->value = number_of(0);
+    op->ticket = 0;
+    op->target = op->id;
+    op->target_kind = 0;
+    op->route = NULL;
+    if (is_counter_op(op->kind) && kinds_split(hot->kinds, op->id, &op->target, &op->target_kind) &&
+        !may_name_a_reaction(op->kind)) {
+        op->code = ERR_WRONG_TYPE;
+        return false;
+    }
+    uint64_t stable = hash_stable(op->target);
+    op->cell = layer_home(stable);
+    op->hash = hash_keyed(op->target, hot->hash_key);
+    if (op_has_user(op->kind))
+        op->bucket = bucket_of_hashed(stable, op->user);
+    return true;
+}
+
+void layer_publish(struct memory_hot *hot, struct cell *home, uint64_t hash, struct slice target)
+{
+    struct entry *entry = cell_find(home, hash, target);
+    assert(entry);
+    if (entry->kind == ENTRY_ITEM)
+        directory_add(&hot->directory, &entry->crowd->spread);
+    else
+        directory_add(&hot->directory, &cell_rare(home, entry)->parts->spread);
+}

@@ -1,0 +1,383 @@
+#include "hot/memory/members.h"
+
+#include <assert.h>
+#include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "core/bucket.h"
+#include "core/kinds.h"
+
+/* --- block --- */
+
+static uint8_t tag_of(uint8_t kind, uint8_t class)
+{
+    return (uint8_t)(kind << 1 | class);
+}
+
+static uint8_t kind_of(uint8_t tag)
+{
+    return tag >> 1;
+}
+
+static uint8_t *block_tags(const struct entry *item)
+{
+    assert(item->block_head.mixed);
+    return (uint8_t *)(item->block + item->block_head.capacity);
+}
+
+static uint8_t tag_at(const struct entry *item, unsigned index)
+{
+    return item->block_head.mixed ? block_tags(item)[index] : item->block_head.tag;
+}
+
+static int block_find(const struct entry *item, struct user user)
+{
+    if (!item->block_head.mixed && (item->block_head.tag & 1) != user.class)
+        return -1;
+    for (unsigned i = 0; i < item->block_head.count; i++)
+        if (item->block[i] == user.number && (tag_at(item, i) & 1) == user.class)
+            return (int)i;
+    return -1;
+}
+
+uint8_t block_held(const struct entry *item, struct user user)
+{
+    int index = block_find(item, user);
+    return index < 0 ? KIND_NONE : kind_of(tag_at(item, (unsigned)index));
+}
+
+/* What malloc gives out comes in steps of 16 bytes less 8, so room for
+ * 6, 10, 14 ... numbers wastes nothing. */
+static unsigned block_capacity(unsigned count)
+{
+    unsigned capacity = (count + 5) / 4 * 4 - 2;
+    return capacity < count ? capacity + 4 : capacity;
+}
+
+static void block_resize(struct entry *item, unsigned capacity, bool mixed)
+{
+    assert(capacity >= item->block_head.count && capacity < 256);
+
+    uint32_t *block = memory_take(capacity * (sizeof(uint32_t) + (mixed ? 1 : 0)));
+    if (item->block_head.count > 0)
+        memcpy(block, item->block, item->block_head.count * sizeof(uint32_t));
+    if (mixed)
+        for (unsigned i = 0; i < item->block_head.count; i++)
+            ((uint8_t *)(block + capacity))[i] = tag_at(item, i);
+    free(item->block);
+    item->block = block;
+    item->block_head.capacity = (uint8_t)capacity;
+    item->block_head.mixed = mixed;
+}
+
+static void block_set_tag(struct entry *item, unsigned index, uint8_t tag)
+{
+    if (!item->block_head.mixed) {
+        if (item->block_head.count == 1)
+            item->block_head.tag = tag;
+        if (item->block_head.tag == tag)
+            return;
+        block_resize(item, item->block_head.capacity, true);
+    }
+    block_tags(item)[index] = tag;
+}
+
+static void block_add(struct entry *item, struct user user, uint8_t kind)
+{
+    assert(!block_full(item));
+
+    unsigned index = item->block_head.count;
+    if (index == item->block_head.capacity)
+        block_resize(item, block_capacity(index + 1), item->block_head.mixed);
+    item->block[index] = user.number;
+    uint8_t tag = tag_of(kind, user.class);
+    if (item->block_head.mixed) {
+        block_tags(item)[index] = tag;
+        item->block_head.count++;
+    } else {
+        if (index == 0)
+            item->block_head.tag = tag;
+        /* Not counted before its tag is settled: a change to mixed copies the counted ones. */
+        if (item->block_head.tag != tag) {
+            block_resize(item, item->block_head.capacity, true);
+            block_tags(item)[index] = tag;
+        }
+        item->block_head.count++;
+    }
+}
+
+static void block_drop(struct entry *item, unsigned index)
+{
+    unsigned last = --item->block_head.count;
+    item->block[index] = item->block[last];
+    if (item->block_head.mixed)
+        block_tags(item)[index] = block_tags(item)[last];
+}
+
+void block_change(struct entry *item, struct user user, uint8_t before, uint8_t after)
+{
+    if (before == KIND_NONE) {
+        block_add(item, user, after);
+        return;
+    }
+    int index = block_find(item, user);
+    assert(index >= 0);
+    if (after == KIND_NONE)
+        block_drop(item, (unsigned)index);
+    else
+        block_set_tag(item, (unsigned)index, tag_of(after, user.class));
+}
+
+void block_counts(const struct entry *item, unsigned kinds, int64_t *ret_counts)
+{
+    memset(ret_counts, 0, kinds * sizeof(*ret_counts));
+    for (unsigned i = 0; i < item->block_head.count; i++)
+        ret_counts[kind_of(tag_at(item, i)) - 1]++;
+}
+
+/* --- crowd --- */
+
+static struct set *set_of(struct set *sets, uint8_t kind, uint8_t class)
+{
+    return &sets[(kind - 1) * 2 + class];
+}
+
+struct crowd *crowd_new(struct slice id, uint64_t hash, uint8_t home, unsigned kinds)
+{
+    struct crowd *crowd = memory_take(sizeof(*crowd));
+    memset(crowd, 0, sizeof(*crowd));
+    spread_init(&crowd->spread, id, hash, home);
+    crowd->spread.is_item = true;
+    crowd->kinds = kinds;
+    crowd->slice_count = 1;
+    return crowd;
+}
+
+static void free_sets(struct set *sets, unsigned kinds)
+{
+    if (!sets)
+        return;
+    for (unsigned i = 0; i < kinds * 2; i++)
+        set_done(&sets[i]);
+    free(sets);
+}
+
+void crowd_free(struct crowd *crowd)
+{
+    if (!crowd)
+        return;
+    for (unsigned slice = 0; slice < CROWD_SLICES; slice++)
+        free_sets(crowd->slices[slice], crowd->kinds);
+    spread_done(&crowd->spread);
+    free(crowd);
+}
+
+static struct set *sets_for(struct crowd *crowd, uint32_t slice)
+{
+    if (!crowd->slices[slice]) {
+        size_t size = crowd->kinds * 2 * sizeof(struct set);
+        crowd->slices[slice] = memory_take(size);
+        memset(crowd->slices[slice], 0, size);
+    }
+    return crowd->slices[slice];
+}
+
+void crowd_from_block(struct entry *item, uint64_t hash, uint8_t home, unsigned kinds)
+{
+    assert(!(item->flags & ENTRY_CROWD));
+
+    struct crowd *crowd = crowd_new(entry_id(item), hash, home, kinds);
+    crowd->spread.incarnation = item->incarnation;
+    atomic_store_explicit(&crowd->spread.written_s, item->written_s, memory_order_relaxed);
+    for (unsigned i = 0; i < item->block_head.count; i++) {
+        uint8_t tag = tag_at(item, i);
+        struct user user = {.class = tag & 1, .number = item->block[i]};
+        crowd_change(crowd, 0, user, KIND_NONE, kind_of(tag));
+    }
+    free(item->block);
+    memset(&item->block_head, 0, sizeof(item->block_head));
+    item->flags |= ENTRY_CROWD;
+    item->crowd = crowd;
+}
+
+static void split_set(struct crowd *crowd, struct users *users, const struct set *from,
+                      uint8_t kind, uint8_t class)
+{
+    uint32_t numbers[256];
+    uint32_t next = 0;
+    for (;;) {
+        uint32_t count = set_page(from, next, numbers, 256);
+        for (uint32_t i = 0; i < count; i++) {
+            char name[LIMIT_USER_BYTES];
+            struct user user = {.class = class, .number = numbers[i]};
+            struct slice text = {name, users_name(users, user, name)};
+            uint16_t bucket = bucket_of(spread_id(&crowd->spread), text);
+            set_add(set_of(sets_for(crowd, bucket / CROWD_BUCKETS_A_SLICE), kind, class),
+                    numbers[i]);
+        }
+        if (count < 256 || numbers[count - 1] == UINT32_MAX)
+            return;
+        next = numbers[count - 1] + 1;
+    }
+}
+
+void crowd_split(struct crowd *crowd, struct users *users)
+{
+    assert(crowd->slice_count == 1);
+
+    struct set *whole = crowd->slices[0];
+    crowd->slices[0] = NULL;
+    crowd->slice_count = CROWD_SLICES;
+    if (!whole)
+        return;
+    for (uint8_t kind = 1; kind <= crowd->kinds; kind++)
+        for (uint8_t class = 0; class < 2; class ++)
+            split_set(crowd, users, set_of(whole, kind, class), kind, class);
+    free_sets(whole, crowd->kinds);
+}
+
+int64_t crowd_size(const struct crowd *crowd)
+{
+    int64_t size = 0;
+    for (unsigned i = 0; i < crowd->kinds; i++)
+        size += atomic_load_explicit(&crowd->counts[i], memory_order_relaxed);
+    return size;
+}
+
+uint8_t crowd_held(const struct crowd *crowd, uint32_t slice, struct user user)
+{
+    struct set *sets = crowd->slices[slice];
+    if (!sets)
+        return KIND_NONE;
+    for (uint8_t kind = 1; kind <= crowd->kinds; kind++)
+        if (set_has(set_of(sets, kind, user.class), user.number))
+            return kind;
+    return KIND_NONE;
+}
+
+void crowd_change(struct crowd *crowd, uint32_t slice, struct user user, uint8_t before,
+                  uint8_t after)
+{
+    assert(before != after);
+
+    struct set *sets = sets_for(crowd, slice);
+    if (before != KIND_NONE) {
+        bool was = set_remove(set_of(sets, before, user.class), user.number);
+        assert(was);
+        (void)was;
+        atomic_fetch_sub_explicit(&crowd->counts[before - 1], 1, memory_order_relaxed);
+    }
+    if (after != KIND_NONE) {
+        bool is_new = set_add(set_of(sets, after, user.class), user.number);
+        assert(is_new);
+        (void)is_new;
+        atomic_fetch_add_explicit(&crowd->counts[after - 1], 1, memory_order_relaxed);
+    }
+}
+
+void crowd_counts(const struct crowd *crowd, int64_t *ret_counts)
+{
+    for (unsigned i = 0; i < crowd->kinds; i++)
+        ret_counts[i] = atomic_load_explicit(&crowd->counts[i], memory_order_relaxed);
+}
+
+int64_t crowd_recount(const struct crowd *crowd, uint8_t kind)
+{
+    int64_t count = 0;
+    for (unsigned slice = 0; slice < crowd->slice_count; slice++) {
+        struct set *sets = crowd->slices[slice];
+        if (sets)
+            count +=
+                (int64_t)(set_recount(set_of(sets, kind, 0)) + set_recount(set_of(sets, kind, 1)));
+    }
+    return count;
+}
+
+/* --- both --- */
+
+static void visit(struct op_page *page, struct users *users, struct user user)
+{
+    char name[LIMIT_USER_BYTES];
+    page->visit(page->arg, (struct slice){name, users_name(users, user, name)});
+}
+
+static int by_number(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a;
+    uint32_t y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* As set_page() does, for the block's members of one kind and class. */
+static uint32_t block_page(const struct entry *item, uint8_t tag, uint32_t from, uint32_t *to,
+                           uint32_t limit)
+{
+    uint32_t found[BLOCK_MAX];
+    uint32_t count = 0;
+    for (unsigned i = 0; i < item->block_head.count; i++)
+        if (tag_at(item, i) == tag && item->block[i] >= from)
+            found[count++] = item->block[i];
+    qsort(found, count, sizeof(*found), by_number);
+    count = count < limit ? count : limit;
+    memcpy(to, found, count * sizeof(*to));
+    return count;
+}
+
+static uint32_t any_page(const struct entry *item, uint32_t slice, uint8_t kind, uint8_t class,
+                         uint32_t from, uint32_t *to, uint32_t limit)
+{
+    if (!(item->flags & ENTRY_CROWD))
+        return block_page(item, tag_of(kind, class), from, to, limit);
+    struct set *sets = item->crowd->slices[slice];
+    return sets ? set_page(set_of(sets, kind, class), from, to, limit) : 0;
+}
+
+/* The cursor is slice, class and the number to go on with: (slice << 1 | class) << 32 | number,
+ * plus one, so that 0 is the beginning and the end. */
+void members_page(const struct entry *item, uint8_t kind, struct users *users, struct op_page *page)
+{
+    uint64_t at = page->cursor == 0 ? 0 : page->cursor - 1;
+    uint32_t slices = item->flags & ENTRY_CROWD ? item->crowd->slice_count : 1;
+    uint32_t left = page->limit;
+
+    for (uint64_t place = at >> 32; place < (uint64_t)slices * 2; place++) {
+        uint8_t class = place & 1;
+        uint32_t from = place == at >> 32 ? (uint32_t)at : 0;
+        for (;;) {
+            if (left == 0) {
+                page->cursor = (place << 32 | from) + 1;
+                return;
+            }
+            uint32_t numbers[128];
+            uint32_t wanted = left < 128 ? left : 128;
+            uint32_t count =
+                any_page(item, (uint32_t)(place >> 1), kind, class, from, numbers, wanted);
+            for (uint32_t i = 0; i < count; i++)
+                visit(page, users, (struct user){.class = class, .number = numbers[i]});
+            left -= count;
+            if (count < wanted || numbers[count - 1] == UINT32_MAX)
+                break;
+            from = numbers[count - 1] + 1;
+        }
+    }
+    page->cursor = 0;
+}
+
+static size_t crowd_bytes(const struct crowd *crowd)
+{
+    size_t bytes = sizeof(*crowd) + crowd->spread.id_size;
+    for (unsigned slice = 0; slice < CROWD_SLICES; slice++) {
+        if (!crowd->slices[slice])
+            continue;
+        for (unsigned i = 0; i < crowd->kinds * 2; i++)
+            bytes += sizeof(struct set) + set_bytes(&crowd->slices[slice][i]);
+    }
+    return bytes;
+}
+
+size_t members_bytes(const struct entry *item)
+{
+    return item->flags & ENTRY_CROWD ? crowd_bytes(item->crowd) : malloc_usable_size(item->block);
+}

@@ -1,0 +1,284 @@
+#include "hot/memory/memory.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/memory.h"
+#include "core/bucket.h"
+#include "hot/memory/layer.h"
+
+static enum err remember_key(struct memory_hot *hot, const struct event *event)
+{
+    struct key_slot slot;
+    if (!keys_open(hot->keys, event->id, event->key, event->time_ms, &slot)) {
+        struct key_answer answer = {.fingerprint = event->answer.fingerprint,
+                                    .changed = event->answer.changed,
+                                    .held = kinds_find(hot->kinds, event->answer.held),
+                                    .value = event->answer.value};
+        keys_put(hot->keys, &slot, &answer, event->time_ms);
+    }
+    keys_close(hot->keys, &slot);
+    return ERR_OK;
+}
+
+static enum err memory_replay(struct hot *base, const struct event *event, struct error *error)
+{
+    struct memory_hot *hot = (struct memory_hot *)base;
+    if (event->origin >= LIMIT_CELLS)
+        return error_set(error, ERR_CORRUPT, "origin %u: there are %u cells", event->origin,
+                         LIMIT_CELLS);
+    struct cell *origin = &hot->cells[event->origin];
+    if (event->sequence != origin->sequence + 1 && origin->sequence != 0)
+        return error_set(error, ERR_CORRUPT, "origin %u: event %llu follows event %llu",
+                         event->origin, (unsigned long long)event->sequence,
+                         (unsigned long long)origin->sequence);
+    origin->sequence = event->sequence;
+
+    struct cell_target target = {.id = event->id, .user = {.class = USER_UNKNOWN}};
+    if (event->type == EVENT_CREATE)
+        kinds_split(hot->kinds, event->id, &target.id, &target.kind);
+    uint64_t stable = hash_stable(target.id);
+    target.hash = hash_keyed(target.id, hot->hash_key);
+    if (event->type == EVENT_REACT) {
+        uint64_t hash;
+        if (!users_begin(hot->users, event->user, &target.user, &hash) &&
+            !users_take(hot->users, event->user, hash, &target.user))
+            return error_set(error, ERR_TOO_LARGE, "more users than 32 bits can number");
+        target.bucket = bucket_of_hashed(stable, event->user);
+    }
+    if (event->key.size > 0)
+        remember_key(hot, event);
+    struct cell *home = &hot->cells[layer_home(stable)];
+    enum err err = cell_replay(home, event, &target, error);
+    if (err == ERR_OK && event->type == EVENT_CREATE && event->create.shards > 1)
+        layer_publish(hot, home, target.hash, target.id);
+    return err;
+}
+
+/* --- scans: a cursor is cell and record, plus one --- */
+
+typedef void visit_entry_fn(struct memory_hot *hot, struct cell *cell, struct entry *entry,
+                            void *arg);
+
+/* Takes all locks, because spread records have pieces in other cells: who calls
+ * keeps `limit` small. */
+static void walk(struct memory_hot *hot, uint64_t *cursor, uint32_t limit, visit_entry_fn *visit,
+                 void *arg)
+{
+    uint64_t at = *cursor == 0 ? 0 : *cursor - 1;
+    uint32_t ref = (uint32_t)at;
+    *cursor = 0;
+    layer_take_all(hot);
+    for (uint64_t number = at >> 32; number < LIMIT_CELLS; number++) {
+        struct cell *cell = &hot->cells[number];
+        while ((ref = heap_next(&cell->heap, ref)) != HEAP_NONE) {
+            visit(hot, cell, heap_at(&cell->heap, ref), arg);
+            if (--limit == 0) {
+                *cursor = (number << 32 | ref) + 1;
+                goto out;
+            }
+        }
+    }
+out:
+    layer_release_all(hot);
+}
+
+struct scan {
+    hot_visit_fn *visit;
+    void *arg;
+};
+
+static void counts_of(const struct entry *item, unsigned kinds, int64_t *counts)
+{
+    if (item->flags & ENTRY_CROWD)
+        crowd_counts(item->crowd, counts);
+    else
+        block_counts(item, kinds, counts);
+}
+
+static void scan_entry(struct memory_hot *hot, struct cell *cell, struct entry *entry, void *arg)
+{
+    struct scan *scan = arg;
+    struct hot_entry seen = {.id = entry_id(entry), .shards = 1};
+    int64_t counts[LIMIT_KINDS];
+    struct number value;
+    if (entry->kind == ENTRY_ITEM) {
+        counts_of(entry, hot->kinds->count, counts);
+        seen.is_item = true;
+        seen.counts = counts;
+        for (unsigned i = 0; i < hot->kinds->count; i++)
+            seen.kinds_seen |= (uint32_t)(counts[i] > 0) << i;
+        if (entry->flags & ENTRY_CROWD)
+            seen.shards = entry->crowd->spread.shards;
+    } else {
+        const struct rare *rare = cell_rare(cell, entry);
+        const struct parts *parts = rare ? rare->parts : NULL;
+        value = parts ? number_of(atomic_load(&parts->total)) : entry_value(entry);
+        seen.value = &value;
+        seen.shards = parts ? parts->spread.shards : 1;
+    }
+    scan->visit(scan->arg, &seen);
+}
+
+static void memory_scan(struct hot *base, uint64_t *cursor, uint32_t limit, hot_visit_fn *visit,
+                        void *arg)
+{
+    struct scan scan = {visit, arg};
+    walk((struct memory_hot *)base, cursor, limit, scan_entry, &scan);
+}
+
+struct items_of {
+    struct slice user;
+    struct user number;
+    hot_item_fn *visit;
+    void *arg;
+};
+
+static void item_of_user(struct memory_hot *hot, struct cell *cell, struct entry *entry, void *arg)
+{
+    struct items_of *wanted = arg;
+    (void)hot;
+    (void)cell;
+    if (entry->kind != ENTRY_ITEM)
+        return;
+    uint8_t held;
+    if (entry->flags & ENTRY_CROWD) {
+        uint16_t bucket = bucket_of(entry_id(entry), wanted->user);
+        held = crowd_held(entry->crowd, crowd_slice_of(entry->crowd, bucket), wanted->number);
+    } else {
+        held = block_held(entry, wanted->number);
+    }
+    if (held != KIND_NONE)
+        wanted->visit(wanted->arg, entry_id(entry), held);
+}
+
+static void memory_items_of(struct hot *base, struct slice user, uint64_t *cursor, uint32_t limit,
+                            hot_item_fn *visit, void *arg)
+{
+    struct memory_hot *hot = (struct memory_hot *)base;
+    struct items_of wanted = {.user = user, .visit = visit, .arg = arg};
+    uint64_t hash;
+    if (!users_begin(hot->users, user, &wanted.number, &hash) &&
+        !users_find(hot->users, user, hash, &wanted.number)) {
+        *cursor = 0;
+        return;
+    }
+    walk(hot, cursor, limit, item_of_user, &wanted);
+}
+
+static enum err memory_recount(struct hot *base, struct slice id, struct number *ret_value)
+{
+    struct memory_hot *hot = (struct memory_hot *)base;
+    struct op op = {.kind = OP_GET, .id = id};
+    layer_aim(hot, &op);
+    layer_take_all(hot);
+    struct cell *cell = &hot->cells[op.cell];
+    const struct entry *entry = cell_find(cell, op.hash, op.target);
+    enum err err = ERR_OK;
+    if (!entry || (entry->kind == ENTRY_ITEM) != (op.target_kind != 0)) {
+        err = ERR_NOT_FOUND;
+    } else if (entry->kind == ENTRY_ITEM) {
+        int64_t counts[LIMIT_KINDS];
+        if (entry->flags & ENTRY_CROWD)
+            counts[op.target_kind - 1] = crowd_recount(entry->crowd, op.target_kind);
+        else
+            block_counts(entry, hot->kinds->count, counts);
+        *ret_value = number_of(counts[op.target_kind - 1]);
+    } else {
+        const struct rare *rare = cell_rare(cell, entry);
+        struct number value = entry_value(entry);
+        if (rare && rare->parts) {
+            value = number_of(0);
+            for (uint32_t i = 0; i < rare->parts->spread.shards; i++) {
+                struct number part = number_of(rare->parts->part[i].value);
+                number_add(&value, &part);
+            }
+        }
+        *ret_value = number_copy(&value);
+    }
+    layer_release_all(hot);
+    return err;
+}
+
+static void memory_stats(struct hot *base, struct hot_stats *ret_stats)
+{
+    struct memory_hot *hot = (struct memory_hot *)base;
+    struct hot_stats stats = {.users = users_count(hot->users), .keys = keys_count(hot->keys)};
+    for (unsigned i = 0; i < LIMIT_CELLS; i++) {
+        struct cell *cell = &hot->cells[i];
+        lock_take(&cell->lock);
+        stats.counters += cell->counters;
+        stats.items += cell->items;
+        stats.members += cell->members;
+        stats.big += cell->big;
+        stats.expired += cell->expired;
+        stats.spread += cell->spread;
+        lock_release(&cell->lock);
+    }
+    for (unsigned i = 0; i < hot->workers; i++)
+        stats.refused += atomic_load(&hot->worker[i].refused);
+    stats.spread_events = atomic_load(&hot->spread_events);
+    stats.lock_waits = atomic_load(&hot->lock_waits);
+    *ret_stats = stats;
+}
+
+static void memory_close(struct hot *base)
+{
+    struct memory_hot *hot = (struct memory_hot *)base;
+    for (unsigned i = 0; i < LIMIT_CELLS; i++)
+        cell_done(&hot->cells[i]);
+    spread_free_all(hot->retired);
+    for (unsigned i = 0; i <= hot->workers; i++)
+        section_done(&hot->worker[i].section);
+    free(hot->worker);
+    directory_done(&hot->directory);
+    lock_done(&hot->retired_lock);
+    keys_free(hot->keys);
+    users_free(hot->users);
+    free(hot);
+}
+
+static const struct hot_ops memory_ops = {
+    .name = "memory",
+    .run = run_batch,
+    .replay = memory_replay,
+    .scan = memory_scan,
+    .items_of = memory_items_of,
+    .recount = memory_recount,
+    .tick = balance_tick,
+    .reshard = balance_reshard,
+    .stats = memory_stats,
+    .close = memory_close,
+};
+
+struct hot *memory_hot_open(struct env *env, const struct memory_hot_options *options)
+{
+    assert(options->workers >= 1 && options->workers <= LIMIT_WORKERS);
+
+    struct memory_hot *hot = memory_take_aligned(sizeof(*hot));
+    hot->base.ops = &memory_ops;
+    hot->env = env;
+    hot->kinds = options->kinds;
+    hot->log = options->log;
+    hot->workers = options->workers;
+    hot->rule = (struct heat_rule){.spread_rate = options->spread_rate,
+                                   .shards_max = heat_shards_max(options->workers)};
+    hot->hash_key = env_random(env);
+    hot->users = users_new(env_random(env));
+    hot->keys = keys_new(env_random(env), options->keys_kept_ms);
+    directory_init(&hot->directory);
+    lock_init(&hot->retired_lock);
+
+    size_t size = (options->workers + 1) * sizeof(*hot->worker);
+    hot->worker = memory_take_aligned(size);
+    for (unsigned i = 0; i <= options->workers; i++) {
+        struct worker *worker = &hot->worker[i];
+        atomic_init(&worker->epoch, NO_EPOCH);
+        section_init(&worker->section);
+        shard_picker_init(&worker->picker, i, env_random(env));
+    }
+    for (unsigned i = 0; i < LIMIT_CELLS; i++)
+        cell_init(&hot->cells[i], (uint8_t)i, hot->kinds, hot->users, hot->hash_key,
+                  options->idle_s);
+    return &hot->base;
+}

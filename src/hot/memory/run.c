@@ -1,0 +1,313 @@
+/* run.c - batches: who runs what, where, under which lock.
+ *
+ * A batch is sorted by cell, each cell's lock is taken once, and its ops run
+ * under it one after the other. What they changed goes to the log as one section
+ * before the lock is released, so that the log has everything in the order in
+ * which it happened.
+ *
+ * Three ways for an op:
+ *
+ *   the common one   to its home cell, in the batch's group for that cell
+ *   the routed one   its id is in the directory of hot ids: straight to the cell
+ *                    that owns the piece
+ *   the slow one     the home cell says that it belongs elsewhere, or that it
+ *                    needs all cells: alone, after the groups, in the batch's order */
+#include <assert.h>
+
+#include "core/bucket.h"
+#include "hot/memory/layer.h"
+
+/* A section is handed over before it can become too large for the log. */
+static void append_if_large(struct memory_hot *hot, struct cell *cell, struct section *section,
+                            int64_t now_ms)
+{
+    if (section->body.size >= LOG_SECTION_BYTES_MAX - 2 * LIMIT_EVENT_BYTES)
+        layer_append(hot, cell, section, now_ms);
+}
+
+static void answer_again(struct op *op, const struct key_answer *first, bool *ret_repeated)
+{
+    if (first->fingerprint != cell_fingerprint(op)) {
+        op->code = ERR_KEY_REUSED;
+        return;
+    }
+    op->changed = first->changed;
+    op->held = first->held;
+    op->value = number_copy(&first->value);
+    op->repeated = true;
+    *ret_repeated = true;
+}
+
+/* An op with an idempotency key: look, do and remember, in one step. */
+static enum cell_result run_keyed(struct memory_hot *hot, struct worker *worker, struct cell *cell,
+                                  const struct cell_turn *turn, struct op *op)
+{
+    if (turn->room) {
+        op->code = turn->room;
+        return CELL_DONE;
+    }
+    struct key_slot slot;
+    const struct key_answer *first = keys_open(hot->keys, op->id, op->key, turn->now_ms, &slot);
+    enum cell_result result = CELL_DONE;
+    if (first) {
+        answer_again(op, first, &worker->repeated);
+    } else {
+        uint32_t events = turn->section->count;
+        result = cell_run(cell, turn, op);
+        if (result == CELL_DONE && op->code == ERR_OK) {
+            if (turn->section->count == events)
+                cell_remember(cell, turn, op);
+            struct key_answer answer = {.fingerprint = cell_fingerprint(op),
+                                        .changed = op->changed,
+                                        .held = op->held,
+                                        .value = op->value};
+            keys_put(hot->keys, &slot, &answer, turn->now_ms);
+        }
+    }
+    keys_close(hot->keys, &slot);
+    return result;
+}
+
+static enum cell_result run_here(struct memory_hot *hot, struct worker *worker, struct cell *cell,
+                                 const struct cell_turn *turn, struct op *op)
+{
+    enum cell_result result = op->key.size > 0 && op_is_write(op->kind)
+                                  ? run_keyed(hot, worker, cell, turn, op)
+                                  : cell_run(cell, turn, op);
+    if (op->kind == OP_CREATE && op->changed && !op->repeated && op->create->shards > 1)
+        layer_publish(hot, cell, op->hash, op->target);
+    append_if_large(hot, cell, turn->section, turn->now_ms);
+    return result;
+}
+
+/* Keyed reactions answer with the counts of now, not of the first time. */
+static void fill_counts_of_repeated(struct memory_hot *hot, const struct cell_turn *turn,
+                                    struct op *op)
+{
+    if (!op->repeated || !op->counts)
+        return;
+    struct op counts = {.kind = OP_COUNTS,
+                        .id = op->id,
+                        .target = op->target,
+                        .hash = op->hash,
+                        .counts = op->counts};
+    struct cell *home = &hot->cells[layer_home(hash_stable(op->target))];
+    layer_take(hot, home);
+    cell_run(home, turn, &counts);
+    lock_release(&home->lock);
+}
+
+/* The slow way: as many cells, one after the other, as it takes. */
+static void run_slow(struct memory_hot *hot, struct worker *worker, struct cell_turn *turn,
+                     struct op *op)
+{
+    enum cell_result result = CELL_ELSEWHERE;
+    while (result == CELL_ELSEWHERE) {
+        struct cell *cell = &hot->cells[op->cell];
+        layer_take(hot, cell);
+        result = run_here(hot, worker, cell, turn, op);
+        layer_append(hot, cell, turn->section, turn->now_ms);
+        op->ticket = op_is_write(op->kind) ? cell->ticket : 0;
+        lock_release(&cell->lock);
+    }
+    if (result == CELL_ALONE) {
+        layer_take_all(hot);
+        struct cell *cell = &hot->cells[op->cell];
+        turn->alone = true;
+        op->route = NULL;
+        result = run_here(hot, worker, cell, turn, op);
+        assert(result == CELL_DONE);
+        layer_append(hot, cell, turn->section, turn->now_ms);
+        op->ticket = op_is_write(op->kind) ? cell->ticket : 0;
+        layer_collect(hot, cell);
+        turn->alone = false;
+        layer_release_all(hot);
+    }
+}
+
+/* --- batches --- */
+
+static void to_group(struct worker *worker, struct op *op)
+{
+    struct group *group = &worker->groups[op->cell];
+    if (!group->first) {
+        group->last = &group->first;
+        worker->used[worker->used_count++] = op->cell;
+    }
+    op->next = NULL;
+    *group->last = op;
+    group->last = &op->next;
+}
+
+static void to_slow(struct worker *worker, struct op *op)
+{
+    if (!worker->slow)
+        worker->slow_last = &worker->slow;
+    op->next = NULL;
+    *worker->slow_last = op;
+    worker->slow_last = &op->next;
+}
+
+/* Ops on an id that waits for the slow way wait behind it: order is kept. */
+static bool must_wait(const struct worker *worker, const struct op *op)
+{
+    for (const struct op *slow = worker->slow; slow; slow = slow->next)
+        if (slow->hash == op->hash)
+            return true;
+    return false;
+}
+
+static void prefetch_group(const struct cell *cell, const struct op *first)
+{
+    if (!first->next)
+        return;
+    for (const struct op *op = first; op; op = op->next)
+        table_prefetch(&cell->table, op->hash);
+    for (const struct op *op = first; op; op = op->next) {
+        uint32_t at = TABLE_START;
+        uint32_t ref = table_find(&cell->table, op->hash, &at);
+        if (ref != HEAP_NONE)
+            __builtin_prefetch(heap_at(&cell->heap, ref));
+    }
+}
+
+static void run_group(struct memory_hot *hot, struct worker *worker, struct cell *cell,
+                      const struct cell_turn *turn, struct op *first)
+{
+    layer_take(hot, cell);
+    prefetch_group(cell, first);
+    struct op *done = NULL; /* the writes, to be given their ticket */
+    for (struct op *op = first, *next; op; op = next) {
+        next = op->next;
+        if ((worker->slow && must_wait(worker, op)) ||
+            run_here(hot, worker, cell, turn, op) != CELL_DONE) {
+            to_slow(worker, op);
+        } else if (op_is_write(op->kind)) {
+            op->next = done;
+            done = op;
+        }
+    }
+    layer_append(hot, cell, turn->section, turn->now_ms);
+    uint64_t ticket = cell->ticket;
+    lock_release(&cell->lock);
+
+    /* Also a write that changed nothing waits: what it rests on must be safe. */
+    for (; done; done = done->next)
+        done->ticket = ticket;
+}
+
+static void run_groups(struct memory_hot *hot, struct worker *worker, struct cell_turn *turn)
+{
+    for (uint32_t i = 0; i < worker->used_count; i++) {
+        struct group *group = &worker->groups[worker->used[i]];
+        struct op *first = group->first;
+        group->first = NULL;
+        run_group(hot, worker, &hot->cells[worker->used[i]], turn, first);
+    }
+    worker->used_count = 0;
+    for (struct op *op = worker->slow, *next; op; op = next) {
+        next = op->next;
+        run_slow(hot, worker, turn, op);
+    }
+    worker->slow = NULL;
+}
+
+/* Gives the op's user a number; REACTION and WITHDRAW need none for a user
+ * nobody has heard of. */
+static bool number_user(struct memory_hot *hot, struct op *op)
+{
+    struct user user = {.class = USER_UNKNOWN, .number = 0};
+    uint64_t hash;
+    if (!users_begin(hot->users, op->user, &user, &hash)) {
+        bool may_be_new = op->kind == OP_REACT || op->kind == OP_TOGGLE;
+        if (may_be_new && !users_take(hot->users, op->user, hash, &user)) {
+            op->code = ERR_TOO_LARGE;
+            return false;
+        }
+        if (!may_be_new && !users_find(hot->users, op->user, hash, &user))
+            user.class = USER_UNKNOWN;
+    }
+    op->user_class = user.class;
+    op->user_number = user.number;
+    return true;
+}
+
+/* An op on an id of the directory goes to the cell that owns its piece. False
+ * when it concerns the whole: then it has to be run by itself. */
+static bool route(struct worker *worker, const struct cell_turn *turn, struct op *op, int place)
+{
+    struct spread *spread = worker->directory.slots[place].spread;
+    if (spread->is_item) {
+        if (!op_has_user(op->kind))
+            return false;
+        const struct crowd *crowd = (struct crowd *)spread;
+        op->route = spread;
+        op->cell = crowd_cell_of(crowd, op->bucket / CROWD_BUCKETS_A_SLICE);
+        return true;
+    }
+    if (op->kind != OP_ADD && op->kind != OP_GET)
+        return false;
+    /* All of a batch's ops on a counter go to one shard, so that they stay in order. */
+    if (worker->directory.slots[place].batch != worker->batch) {
+        worker->directory.slots[place].batch = worker->batch;
+        worker->directory.slots[place].cell = cell_pick(turn, op, spread);
+    }
+    op->route = spread;
+    op->cell = worker->directory.slots[place].cell;
+    return true;
+}
+
+static void begin_batch(struct memory_hot *hot, struct worker *worker)
+{
+    /* Shown before anything is looked up: what is retired from now on stays. */
+    atomic_store(&worker->epoch, atomic_load(&hot->epoch));
+    directory_refresh(&hot->directory, &worker->directory);
+    worker->batch++;
+}
+
+/* What is rare is looked for only when there was some of it. */
+static void look_over(struct memory_hot *hot, struct worker *worker, const struct cell_turn *turn,
+                      struct batch *batch)
+{
+    uint64_t refused = 0;
+    for (size_t i = 0; i < batch->count; i++) {
+        fill_counts_of_repeated(hot, turn, &batch->ops[i]);
+        refused += batch->ops[i].code == ERR_FULL || batch->ops[i].code == ERR_BUSY;
+    }
+    worker->repeated = false;
+    atomic_fetch_add(&worker->refused, refused);
+}
+
+void run_batch(struct hot *base, struct batch *batch)
+{
+    struct memory_hot *hot = (struct memory_hot *)base;
+    assert(batch->worker < hot->workers);
+    struct worker *worker = &hot->worker[batch->worker];
+    struct cell_turn turn = {.section = &worker->section,
+                             .now_ms = batch->now_ms,
+                             .room = log_room(hot->log),
+                             .picker = &worker->picker,
+                             .cells = hot->cells};
+
+    begin_batch(hot, worker);
+    for (size_t i = 0; i < batch->count; i++) {
+        struct op *op = &batch->ops[i];
+        if (!layer_aim(hot, op) || (op_has_user(op->kind) && !number_user(hot, op)))
+            continue;
+        int place = worker->directory.count == 0
+                        ? -1
+                        : directory_find(&worker->directory, op->hash, op->target);
+        if (place < 0 || route(worker, &turn, op, place)) {
+            to_group(worker, op);
+        } else {
+            run_groups(hot, worker, &turn);
+            run_slow(hot, worker, &turn, op);
+        }
+    }
+    run_groups(hot, worker, &turn);
+
+    if (worker->repeated || turn.room)
+        look_over(hot, worker, &turn, batch);
+    atomic_store(&worker->epoch, NO_EPOCH);
+    batch->done(batch);
+}
