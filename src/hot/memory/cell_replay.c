@@ -1,0 +1,147 @@
+/* cell_replay.c - a cell takes its past from the log. What was decided then is
+ * not decided again: an event is applied, or it is late, or it cannot follow what
+ * came before, and then the log is damaged. */
+#include "hot/memory/cell_own.h"
+
+#include <assert.h>
+
+static enum err cannot_follow(const struct event *event, const char *why, struct error *error)
+{
+    return error_set(error, ERR_CORRUPT, "event %llu of origin %u on '%.*s' cannot follow: %s",
+                     (unsigned long long)event->sequence, event->origin, SLICE_ARGS(event->id),
+                     why);
+}
+
+/* The record that an event is about, made if the event is what made it. NULL
+ * with ERR_OK: the event is late, its incarnation is gone. */
+static enum err record_for_event(struct cell *cell, const struct event *event, struct slice target,
+                                 uint64_t hash, uint8_t kind, struct entry **ret_entry,
+                                 struct error *error)
+{
+    struct entry *entry = cell_find(cell, hash, target);
+    *ret_entry = NULL;
+    if (!entry) {
+        if (event->incarnation == cell->incarnation)
+            *ret_entry = cell_create(cell, hash, target, kind);
+        else if (event->incarnation > cell->incarnation)
+            return cannot_follow(event, "it is of an incarnation yet to come", error);
+        return ERR_OK;
+    }
+    if (entry->kind != kind)
+        return cannot_follow(event, "it is of another type", error);
+    if (event->incarnation > entry->incarnation)
+        return cannot_follow(event, "its incarnation was never created", error);
+    if (event->incarnation == entry->incarnation)
+        *ret_entry = entry;
+    return ERR_OK;
+}
+
+static enum err replay_amount(struct cell *cell, const struct event *event, struct slice target,
+                              uint64_t hash, struct error *error)
+{
+    struct entry *counter;
+    enum err err = record_for_event(cell, event, target, hash, ENTRY_COUNTER, &counter, error);
+    if (err || !counter)
+        return err;
+
+    uint32_t written = (uint32_t)(event->time_ms / 1000);
+    struct rare *rare = cell_rare(cell, counter);
+    if (rare && rare->parts) {
+        int64_t total;
+        bool had_floor = rare->parts->has_floor;
+        rare->parts->has_floor = false; /* it was obeyed when this was decided */
+        err = event->amount.big ? ERR_OUT_OF_RANGE
+                                : parts_add(rare->parts, 0, event->amount.small, &total);
+        rare->parts->has_floor = had_floor;
+        atomic_store(&rare->parts->spread.written_s, written);
+        if (!err)
+            return ERR_OK;
+        cell_reshard_counter(cell, counter, 1);
+    }
+    counter_add_value(cell, counter, &event->amount);
+    counter->written_s = written;
+    return ERR_OK;
+}
+
+static enum err replay_reaction(struct cell *cell, const struct event *event, struct slice target,
+                                uint64_t hash, struct user user, uint16_t bucket,
+                                struct error *error)
+{
+    uint8_t before = kinds_find(cell->kinds, event->before);
+    uint8_t after = kinds_find(cell->kinds, event->after);
+    if ((event->before.size > 0 && before == KIND_NONE) ||
+        (event->after.size > 0 && after == KIND_NONE))
+        return error_set(error, ERR_INVALID,
+                         "the log holds reactions of the kind '%.*s', which is not configured: "
+                         "add it to the setting kinds",
+                         SLICE_ARGS(before == KIND_NONE && event->before.size > 0 ? event->before
+                                                                                  : event->after));
+    struct entry *item;
+    enum err err = record_for_event(cell, event, target, hash, ENTRY_ITEM, &item, error);
+    if (err || !item)
+        return err;
+
+    item_split_if_large(cell, item);
+    uint8_t held = item->flags & ENTRY_CROWD
+                       ? crowd_held(item->crowd, crowd_slice_of(item->crowd, bucket), user)
+                       : block_held(item, user);
+    if (held != before || before == after)
+        return cannot_follow(event, "the user holds another reaction", error);
+    item_change(cell, item, hash, user, bucket, before, after);
+    item->written_s = (uint32_t)(event->time_ms / 1000);
+    if (item->flags & ENTRY_CROWD)
+        atomic_store_explicit(&item->crowd->spread.written_s, item->written_s,
+                              memory_order_relaxed);
+    return ERR_OK;
+}
+
+static enum err replay_delete(struct cell *cell, const struct event *event, struct slice target,
+                              uint64_t hash, struct error *error)
+{
+    if (event->next_incarnation <= cell->incarnation && cell->incarnation != 0)
+        return cannot_follow(event, "a later deletion came before it", error);
+    struct entry *entry = cell_find(cell, hash, target);
+    if (entry && entry->incarnation == event->incarnation)
+        cell_drop(cell, hash, entry);
+    cell->incarnation = event->next_incarnation;
+    return ERR_OK;
+}
+
+static enum err replay_create(struct cell *cell, const struct event *event, struct slice target,
+                              uint8_t target_kind, uint64_t hash, struct error *error)
+{
+    if (cell_find(cell, hash, target))
+        return cannot_follow(event, "it exists already", error);
+    if (event->incarnation != cell->incarnation)
+        return cannot_follow(event, "it is of another incarnation", error);
+    struct entry *entry = cell_create(cell, hash, target, target_kind ? ENTRY_ITEM : ENTRY_COUNTER);
+    cell_create_as_asked(cell, hash, entry, &event->create, event->time_ms);
+    return ERR_OK;
+}
+
+enum err cell_replay(struct cell *cell, const struct event *event, const struct cell_target *target,
+                     struct error *error)
+{
+    struct slice id = target->id;
+    uint64_t hash = target->hash;
+    switch (event->type) {
+    case EVENT_ADD:
+    case EVENT_RESET:
+        return replay_amount(cell, event, id, hash, error);
+    case EVENT_REACT:
+        return replay_reaction(cell, event, id, hash, target->user, target->bucket, error);
+    case EVENT_DELETE:
+        return replay_delete(cell, event, id, hash, error);
+    case EVENT_CREATE:
+        return replay_create(cell, event, id, target->kind, hash, error);
+    case EVENT_EXPIRE: {
+        struct entry *counter = cell_find(cell, hash, id);
+        if (counter && counter->kind == ENTRY_COUNTER && counter->incarnation == event->incarnation)
+            counter_set_deadline(cell, counter, event->deadline_ms);
+        return ERR_OK;
+    }
+    case EVENT_NOTHING:
+        return ERR_OK;
+    }
+    return cannot_follow(event, "its type is not known", error);
+}

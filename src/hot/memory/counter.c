@@ -1,0 +1,291 @@
+/* counter.c - what a cell does with counters. */
+#include "hot/memory/cell_own.h"
+
+#include <assert.h>
+
+#include "base/hash.h"
+
+static void emit_amount(struct cell *cell, const struct cell_turn *turn, const struct op *op,
+                        enum event_type type, uint32_t incarnation, const struct number *amount)
+{
+    if (type == EVENT_ADD && op->key.size == 0 && !amount->big) {
+        section_add(turn->section, incarnation, op->id, amount->small, op->region);
+        return;
+    }
+    cell_emit(
+        cell, turn, op,
+        (struct event){.type = type, .incarnation = incarnation, .id = op->id, .amount = *amount});
+}
+
+void counter_add_value(struct cell *cell, struct entry *counter, const struct number *amount)
+{
+    struct number value = entry_value(counter);
+    cell->big -= value.big != NULL;
+    number_add(&value, amount);
+    cell->big += value.big != NULL;
+    entry_set_value(counter, value);
+}
+
+void counter_answer(struct op *op, const struct entry *counter)
+{
+    if (counter->flags & ENTRY_BIG) {
+        struct number value = entry_value(counter);
+        op->value = number_copy(&value);
+    } else {
+        op->value = number_of(counter->small);
+    }
+}
+
+static bool below_floor(const struct rare *rare, const struct entry *counter,
+                        const struct number *amount)
+{
+    if (!rare || !rare->create.has_floor)
+        return false;
+    struct number zero = number_of(0);
+    if (number_compare(amount, &zero) >= 0)
+        return false;
+    struct number value = entry_value(counter);
+    struct number sum = number_copy(&value);
+    number_add(&sum, amount);
+    struct number floor = number_of(rare->create.floor);
+    bool below = number_compare(&sum, &floor) < 0;
+    number_done(&sum);
+    return below;
+}
+
+bool counter_is_spread(const struct cell *cell, const struct entry *entry)
+{
+    if (!entry || entry->kind != ENTRY_COUNTER)
+        return false;
+    const struct rare *rare = cell_rare(cell, entry);
+    return rare && rare->parts;
+}
+
+/* The counter that a write is for: found, expired and made anew, or made. NULL
+ * when it is an item: op->code says so. */
+static struct entry *counter_for_write(struct cell *cell, const struct cell_turn *turn,
+                                       struct op *op, struct entry *entry, bool *ret_created)
+{
+    if (entry && entry->kind != ENTRY_COUNTER) {
+        op->code = ERR_WRONG_TYPE;
+        return NULL;
+    }
+    if (entry && cell_is_expired(cell, entry, turn->now_ms)) {
+        cell_expire(cell, turn, op->hash, entry);
+        entry = NULL;
+    }
+    *ret_created = !entry;
+    return entry ? entry : cell_create(cell, op->hash, op->target, ENTRY_COUNTER);
+}
+
+uint8_t cell_pick(const struct cell_turn *turn, const struct op *op, const struct spread *spread)
+{
+    uint64_t loads[LIMIT_CELLS];
+    if (spread->policy == POLICY_LEAST_LOADED)
+        for (uint32_t shard = 0; shard < spread->shards; shard++)
+            loads[shard] = atomic_load_explicit(
+                &turn->cells[spread_cell(spread->home, spread->shards, shard)].writes,
+                memory_order_relaxed);
+    uint32_t shard = shard_pick(turn->picker, spread->policy, op->hash, spread->shards, loads);
+    return spread_cell(spread->home, spread->shards, shard);
+}
+
+static void touch_parts(struct parts *parts, int64_t now_ms)
+{
+    atomic_fetch_add_explicit(&parts->spread.writes, 1, memory_order_relaxed);
+    atomic_store_explicit(&parts->spread.written_s, (uint32_t)(now_ms / 1000),
+                          memory_order_relaxed);
+}
+
+enum cell_result counter_add_to_part(struct cell *cell, const struct cell_turn *turn, struct op *op,
+                                     struct parts *parts)
+{
+    uint32_t shard = spread_shard_of(&parts->spread, cell->number);
+    assert(shard < parts->spread.shards);
+    if (op->amount.big)
+        return CELL_ALONE;
+
+    int64_t total;
+    enum err err = parts_add(parts, shard, op->amount.small, &total);
+    if (err == ERR_OUT_OF_RANGE)
+        return CELL_ALONE;
+    if (err)
+        return cell_fail(op, err);
+    op->changed = op->amount.small != 0;
+    op->value = number_of(total);
+    touch_parts(parts, turn->now_ms);
+    cell_note_write(cell, op);
+    emit_amount(cell, turn, op, EVENT_ADD, parts->spread.incarnation, &op->amount);
+    return CELL_DONE;
+}
+
+/* A write to a spread counter belongs to the shard that the policy picks. */
+static enum cell_result add_to_a_shard(struct cell *cell, const struct cell_turn *turn,
+                                       struct op *op, struct parts *parts)
+{
+    op->cell = cell_pick(turn, op, &parts->spread);
+    if (op->cell == cell->number)
+        return counter_add_to_part(cell, turn, op, parts);
+    op->route = parts;
+    return CELL_ELSEWHERE;
+}
+
+enum cell_result counter_run_add(struct cell *cell, const struct cell_turn *turn, struct op *op)
+{
+    if (turn->room)
+        return cell_fail(op, turn->room);
+
+    struct entry *counter = cell_find(cell, op->hash, op->target);
+    if (!turn->alone && counter_is_spread(cell, counter)) {
+        if (cell_is_expired(cell, counter, turn->now_ms))
+            return CELL_ALONE;
+        return add_to_a_shard(cell, turn, op, cell_rare(cell, counter)->parts);
+    }
+    bool created = false;
+    counter = counter_for_write(cell, turn, op, counter, &created);
+    if (!counter)
+        return CELL_DONE;
+
+    struct rare *rare = cell_rare(cell, counter);
+    if (rare && rare->parts) /* too large to be spread from now on */
+        cell_reshard_counter(cell, counter, 1);
+    if (below_floor(rare, counter, &op->amount))
+        return cell_fail(op, ERR_BELOW_FLOOR);
+    op->changed = created || op->amount.big || op->amount.small != 0;
+    counter_add_value(cell, counter, &op->amount);
+    counter->written_s = (uint32_t)(turn->now_ms / 1000);
+    counter_answer(op, counter);
+    cell_note_write(cell, op);
+    if (op->changed || op->key.size > 0)
+        emit_amount(cell, turn, op, EVENT_ADD, counter->incarnation, &op->amount);
+    return CELL_DONE;
+}
+
+enum cell_result counter_run_set(struct cell *cell, const struct cell_turn *turn, struct op *op)
+{
+    if (turn->room)
+        return cell_fail(op, turn->room);
+    struct entry *counter = cell_find(cell, op->hash, op->target);
+    if (!turn->alone && counter_is_spread(cell, counter))
+        return CELL_ALONE;
+    bool created = false;
+    counter = counter_for_write(cell, turn, op, counter, &created);
+    if (!counter)
+        return CELL_DONE;
+    struct rare *rare = cell_rare(cell, counter);
+    if (rare && rare->create.has_floor) {
+        struct number floor = number_of(rare->create.floor);
+        if (number_compare(&op->amount, &floor) < 0)
+            return cell_fail(op, ERR_BELOW_FLOOR);
+    }
+    uint32_t shards = rare && rare->parts ? rare->parts->spread.shards : 1;
+    if (shards > 1)
+        cell_reshard_counter(cell, counter, 1);
+
+    struct number value = entry_value(counter);
+    struct number difference = number_copy(&op->amount);
+    number_subtract(&difference, &value);
+    op->changed = created || difference.big || difference.small != 0;
+    counter_add_value(cell, counter, &difference);
+    counter->written_s = (uint32_t)(turn->now_ms / 1000);
+    counter_answer(op, counter);
+    cell_note_write(cell, op);
+    emit_amount(cell, turn, op, EVENT_RESET, counter->incarnation, &difference);
+    number_done(&difference);
+    if (shards > 1)
+        cell_reshard_counter(cell, counter, shards);
+
+    /* A value that is set afresh lives for ever again, as Redis has it. */
+    if (rare && rare->deadline_ms != 0) {
+        rare->deadline_ms = 0;
+        cell->mortal -= !cell_is_mortal(rare);
+        section_event(turn->section, &(struct event){.type = EVENT_EXPIRE,
+                                                     .incarnation = counter->incarnation,
+                                                     .id = op->id});
+    }
+    return CELL_DONE;
+}
+
+void counter_set_deadline(struct cell *cell, struct entry *counter, int64_t deadline_ms)
+{
+    struct rare *rare = cell_rare(cell, counter);
+    if (!rare && deadline_ms == 0)
+        return;
+    rare = cell_make_rare(cell, counter);
+    cell->mortal -= cell_is_mortal(rare);
+    rare->deadline_ms = deadline_ms;
+    cell->mortal += cell_is_mortal(rare);
+}
+
+enum cell_result counter_run_expire(struct cell *cell, const struct cell_turn *turn, struct op *op)
+{
+    struct entry *entry = cell_find(cell, op->hash, op->target);
+    if (!entry)
+        return CELL_DONE;
+    if (entry->kind != ENTRY_COUNTER)
+        return cell_fail(op, ERR_WRONG_TYPE);
+    if (cell_is_expired(cell, entry, turn->now_ms))
+        return CELL_DONE;
+    if (op->deadline_ms != 0 && op->deadline_ms <= turn->now_ms)
+        return cell_run_delete(cell, turn, op);
+    const struct rare *rare = cell_rare(cell, entry);
+    if (op->deadline_ms == (rare ? rare->deadline_ms : 0)) {
+        op->changed = op->deadline_ms != 0;
+        return CELL_DONE;
+    }
+    if (turn->room)
+        return cell_fail(op, turn->room);
+
+    counter_set_deadline(cell, entry, op->deadline_ms);
+    op->changed = true;
+    cell_note_write(cell, op);
+    cell_emit(cell, turn, op,
+              (struct event){.type = EVENT_EXPIRE,
+                             .incarnation = entry->incarnation,
+                             .id = op->id,
+                             .deadline_ms = op->deadline_ms});
+    return CELL_DONE;
+}
+
+enum cell_result counter_run_deadline(struct cell *cell, const struct cell_turn *turn,
+                                      struct op *op)
+{
+    const struct entry *entry = cell_entry_for_read(cell, turn, op);
+    const struct rare *rare = entry && entry->kind == ENTRY_COUNTER ? cell_rare(cell, entry) : NULL;
+    op->deadline_ms = rare ? rare->deadline_ms : 0;
+    return CELL_DONE;
+}
+
+static void take_parts(struct rare *rare, struct entry *counter, struct parts *parts)
+{
+    parts->spread.incarnation = counter->incarnation;
+    parts->spread.asked = rare->create.shards;
+    parts->spread.policy = rare->create.policy;
+    parts->spread.reason = rare->reason;
+    parts->spread.changed_ms = rare->changed_ms;
+    parts->has_floor = rare->create.has_floor;
+    parts->floor = rare->create.floor;
+    atomic_store(&parts->spread.written_s, counter->written_s);
+    rare->parts = parts;
+}
+
+void cell_reshard_counter(struct cell *cell, struct entry *counter, uint32_t shards)
+{
+    assert(counter->kind == ENTRY_COUNTER);
+
+    struct rare *rare = cell_make_rare(cell, counter);
+    struct parts *old = rare->parts;
+    if (old) {
+        counter->small = atomic_load(&old->total);
+        counter->written_s = atomic_load(&old->spread.written_s);
+        rare->parts = NULL;
+        cell->spread--;
+        cell_retire(cell, &old->spread);
+    }
+    if (shards == 1 || counter->flags & ENTRY_BIG)
+        return;
+    cell->spread++;
+    uint64_t hash = hash_keyed(entry_id(counter), cell->hash_key);
+    take_parts(rare, counter,
+               parts_new(entry_id(counter), hash, cell->number, shards, counter->small));
+}

@@ -1,0 +1,192 @@
+/* item.c - what a cell does with items and their reactions. */
+#include "hot/memory/cell_own.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "core/reaction.h"
+
+static void emit_reaction(struct cell *cell, const struct cell_turn *turn, const struct op *op,
+                          uint32_t incarnation, uint8_t before, uint8_t after)
+{
+    struct slice name_before = kinds_name(cell->kinds, before);
+    struct slice name_after = kinds_name(cell->kinds, after);
+    if (op->key.size == 0) {
+        section_react(turn->section, incarnation, op->id, op->user, name_before, name_after,
+                      op->region);
+        return;
+    }
+    cell_emit(cell, turn, op,
+              (struct event){.type = EVENT_REACT,
+                             .incarnation = incarnation,
+                             .id = op->id,
+                             .user = op->user,
+                             .before = name_before,
+                             .after = name_after});
+}
+
+void item_counts(const struct cell *cell, const struct entry *item, int64_t *ret_counts)
+{
+    if (item->flags & ENTRY_CROWD)
+        crowd_counts(item->crowd, ret_counts);
+    else
+        block_counts(item, cell->kinds->count, ret_counts);
+}
+
+enum cell_result item_run_counts(struct cell *cell, struct op *op)
+{
+    assert(op->counts);
+
+    const struct entry *item = cell_find(cell, op->hash, op->target);
+    if (!item) {
+        memset(op->counts, 0, cell->kinds->count * sizeof(*op->counts));
+        return CELL_DONE;
+    }
+    if (item->kind != ENTRY_ITEM)
+        return cell_fail(op, ERR_WRONG_TYPE);
+    item_counts(cell, item, op->counts);
+    op->changed = true; /* it is there */
+    return CELL_DONE;
+}
+
+enum cell_result item_run_members(struct cell *cell, const struct cell_turn *turn, struct op *op)
+{
+    const struct entry *item = cell_find(cell, op->hash, op->target);
+    if (!item) {
+        op->page->cursor = 0;
+        return CELL_DONE;
+    }
+    if (item->kind != ENTRY_ITEM)
+        return cell_fail(op, ERR_WRONG_TYPE);
+    if (item->flags & ENTRY_CROWD && item->crowd->spread.shards > 1 && !turn->alone)
+        return CELL_ALONE;
+    members_page(item, op->reaction, cell->users, op->page);
+    return CELL_DONE;
+}
+
+static struct user op_user(const struct op *op)
+{
+    return (struct user){.class = op->user_class, .number = op->user_number};
+}
+
+/* The answer to a reaction that is decided: held, changed and counts. */
+static void answer_reaction(struct op *op, uint8_t before, uint8_t after)
+{
+    op->held = after;
+    op->changed = before != after;
+}
+
+enum cell_result item_run_in_slice(struct cell *cell, const struct cell_turn *turn, struct op *op,
+                                   struct crowd *crowd)
+{
+    uint32_t slice = crowd_slice_of(crowd, op->bucket);
+    uint8_t owner = crowd_cell_of(crowd, slice);
+    if (owner != cell->number) {
+        op->cell = owner;
+        op->route = crowd;
+        return CELL_ELSEWHERE;
+    }
+    bool known = op->user_class != USER_UNKNOWN;
+    uint8_t before = known ? crowd_held(crowd, slice, op_user(op)) : KIND_NONE;
+    if (op->kind == OP_REACTION) {
+        op->held = before;
+        return CELL_DONE;
+    }
+    uint8_t after = reaction_after(op->kind, before, op->reaction);
+    if (before != after) {
+        if (turn->room)
+            return cell_fail(op, turn->room);
+        crowd_change(crowd, slice, op_user(op), before, after);
+        cell->members += (uint64_t)((after != KIND_NONE) - (before != KIND_NONE));
+        atomic_fetch_add_explicit(&crowd->spread.writes, 1, memory_order_relaxed);
+        atomic_store_explicit(&crowd->spread.written_s, (uint32_t)(turn->now_ms / 1000),
+                              memory_order_relaxed);
+    }
+    answer_reaction(op, before, after);
+    if (op->counts)
+        crowd_counts(crowd, op->counts);
+    cell_note_write(cell, op);
+    if (before != after)
+        emit_reaction(cell, turn, op, crowd->spread.incarnation, before, after);
+    return CELL_DONE;
+}
+
+void item_change(struct cell *cell, struct entry *item, uint64_t hash, struct user user,
+                 uint16_t bucket, uint8_t before, uint8_t after)
+{
+    cell->members += (uint64_t)((after != KIND_NONE) - (before != KIND_NONE));
+    if (!(item->flags & ENTRY_CROWD)) {
+        if (before != KIND_NONE || !block_full(item)) {
+            block_change(item, user, before, after);
+            return;
+        }
+        crowd_from_block(item, hash, cell->number, cell->kinds->count);
+    }
+    struct crowd *crowd = item->crowd;
+    crowd_change(crowd, crowd_slice_of(crowd, bucket), user, before, after);
+}
+
+void item_split_if_large(struct cell *cell, struct entry *item)
+{
+    if (item->flags & ENTRY_CROWD && item->crowd->slice_count == 1 &&
+        crowd_size(item->crowd) >= CROWD_WHOLE_MAX)
+        crowd_split(item->crowd, cell->users);
+}
+
+enum cell_result item_run(struct cell *cell, const struct cell_turn *turn, struct op *op)
+{
+    struct entry *item = cell_find(cell, op->hash, op->target);
+    if (item && item->kind != ENTRY_ITEM)
+        return cell_fail(op, ERR_WRONG_TYPE);
+    if (item && item->flags & ENTRY_CROWD) {
+        item_split_if_large(cell, item);
+        return item_run_in_slice(cell, turn, op, item->crowd);
+    }
+
+    bool known = op->user_class != USER_UNKNOWN;
+    uint8_t before = item && known ? block_held(item, op_user(op)) : KIND_NONE;
+    if (op->kind == OP_REACTION) {
+        op->held = before;
+        return CELL_DONE;
+    }
+    uint8_t after = reaction_after(op->kind, before, op->reaction);
+    if (before != after) {
+        if (turn->room)
+            return cell_fail(op, turn->room);
+        if (!item)
+            item = cell_create(cell, op->hash, op->target, ENTRY_ITEM);
+        item_change(cell, item, op->hash, op_user(op), op->bucket, before, after);
+        item->written_s = (uint32_t)(turn->now_ms / 1000);
+    }
+    answer_reaction(op, before, after);
+    if (op->counts) {
+        if (item)
+            item_counts(cell, item, op->counts);
+        else
+            memset(op->counts, 0, cell->kinds->count * sizeof(*op->counts));
+    }
+    cell_note_write(cell, op);
+    if (before != after)
+        emit_reaction(cell, turn, op, item->incarnation, before, after);
+    return CELL_DONE;
+}
+
+void cell_reshard_item(struct cell *cell, struct entry *item, uint32_t shards)
+{
+    assert(item->flags & ENTRY_CROWD && item->crowd->slice_count == CROWD_SLICES);
+
+    cell->spread -= item->crowd->spread.shards > 1;
+    item->crowd->spread.shards = shards;
+    cell->spread += shards > 1;
+}
+
+struct crowd *cell_crowd(struct cell *cell, struct entry *item, uint64_t hash)
+{
+    assert(item->kind == ENTRY_ITEM);
+
+    if (!(item->flags & ENTRY_CROWD))
+        crowd_from_block(item, hash, cell->number, cell->kinds->count);
+    if (item->crowd->slice_count == 1)
+        crowd_split(item->crowd, cell->users);
+    return item->crowd;
+}
