@@ -18,20 +18,10 @@ struct replay {
 
 /* ---- telling ---- */
 
-static double seconds(uint64_t duration_ns)
-{
-    return (double)duration_ns / SECOND_NS;
-}
-
-/* How much of it each second; 0 before there is a time to speak of. */
+/* How much of it in a second, the duration being more than none. */
 static double rate(uint64_t amount, uint64_t duration_ns)
 {
-    return duration_ns > 0 ? (double)amount / seconds(duration_ns) : 0;
-}
-
-static double megabytes(double bytes)
-{
-    return bytes / 1e6;
+    return (double)amount * SECOND_NS / (double)duration_ns;
 }
 
 static void tell_progress(const struct replay *replay, uint64_t now_ns, uint64_t bytes_done,
@@ -39,11 +29,11 @@ static void tell_progress(const struct replay *replay, uint64_t now_ns, uint64_t
 {
     uint64_t duration_ns = now_ns - replay->started_ns;
     double bytes_a_second = rate(bytes_done, duration_ns);
-    double left_s = bytes_a_second > 0 ? (double)(bytes_all - bytes_done) / bytes_a_second : 0;
     message_info("replaying the log percent=%.0f events=%" PRIu64
                  " events_per_s=%.0f mb_per_s=%.1f left_s=%.0f",
                  100.0 * (double)bytes_done / (double)bytes_all, replay->done.events,
-                 rate(replay->done.events, duration_ns), megabytes(bytes_a_second), left_s);
+                 rate(replay->done.events, duration_ns), bytes_a_second / 1e6,
+                 (double)(bytes_all - bytes_done) / bytes_a_second);
 }
 
 static void reading(void *arg, uint64_t bytes_done, uint64_t bytes_all)
@@ -54,14 +44,6 @@ static void reading(void *arg, uint64_t bytes_done, uint64_t bytes_all)
         return;
     tell_progress(replay, now_ns, bytes_done, bytes_all);
     replay->told_ns = now_ns;
-}
-
-static void tell_end(const struct recovery *recovery)
-{
-    message_info("replayed the log events=%" PRIu64 " sections=%" PRIu64
-                 " mb=%.1f seconds=%.3f events_per_s=%.0f",
-                 recovery->events, recovery->sections, megabytes((double)recovery->bytes),
-                 seconds(recovery->duration_ns), rate(recovery->events, recovery->duration_ns));
 }
 
 /* ---- replaying ---- */
@@ -110,8 +92,6 @@ enum err recovery_run(struct env *env, struct log *log, struct hot *hot, struct 
         return err;
 
     replay.done.duration_ns = env_monotonic_ns(env) - replay.started_ns;
-    if (replay.done.events > 0)
-        tell_end(&replay.done);
     *ret_recovery = replay.done;
     return ERR_OK;
 }
