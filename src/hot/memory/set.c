@@ -4,21 +4,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <roaring/roaring.h>
-
 #include "base/memory.h"
+#include "hot/memory/gaps.h"
 
-static bool is_roaring(const struct set *set)
+static bool has_gaps(const struct set *set)
 {
-    return set->capacity == SET_ROARING;
+    return set->capacity == SET_GAPS;
 }
 
 void set_done(struct set *set)
 {
     assert(set);
 
-    if (is_roaring(set))
-        roaring_bitmap_free(set->body);
+    if (has_gaps(set))
+        gaps_free(set->body);
     else
         free(set->body);
     *set = (struct set){0};
@@ -26,18 +25,10 @@ void set_done(struct set *set)
 
 /* ---- few: a sorted array ---- */
 
-/* The block that malloc really gives for `count` members: it adds 8 bytes of its
- * own and rounds up to a multiple of 16, at least 32. */
-static size_t array_block_bytes(uint32_t count)
-{
-    size_t block = (count * sizeof(uint32_t) + 8 + 15) / 16 * 16;
-    return block < 32 ? 32 : block;
-}
-
-/* Room for `count` members and for as many more as its block has. */
+/* Room for `count` members, and for as many more as malloc gives for nothing. */
 static void array_resize(struct set *set, uint32_t count)
 {
-    size_t bytes = array_block_bytes(count) - 8;
+    size_t bytes = memory_usable(count * sizeof(uint32_t));
     set->body = memory_resize(set->body, bytes);
     set->capacity = (uint32_t)(bytes / sizeof(uint32_t));
 }
@@ -85,41 +76,27 @@ static void array_delete(struct set *set, uint32_t place)
         array_resize(set, set->count + set->count / 4);
 }
 
-/* ---- many: a Roaring bitmap ---- */
+/* ---- many: gaps ---- */
 
-static void become_roaring(struct set *set)
+static void become_gaps(struct set *set)
 {
-    roaring_bitmap_t *bitmap = roaring_bitmap_of_ptr(set->count, set->body);
-    assert(bitmap);
-    roaring_bitmap_shrink_to_fit(bitmap);
+    struct gaps *gaps = gaps_new(set->body, set->count);
     free(set->body);
-    set->body = bitmap;
-    set->capacity = SET_ROARING;
+    set->body = gaps;
+    set->capacity = SET_GAPS;
 }
 
-/* A Roaring array grows by half and keeps what it did not need: where numbers
- * come in ascending order, that is lost for good in every container left
- * behind. So the slack is given back eight times while a set doubles, which is
- * rare enough to cost nothing. */
-static void trim_now_and_then(struct set *set)
+static bool add_to_gaps(struct set *set, uint32_t number)
 {
-    uint32_t highest = UINT32_C(1) << (31 - __builtin_clz(set->count));
-    if ((set->count & (highest / 8 - 1)) == 0)
-        roaring_bitmap_shrink_to_fit(set->body);
-}
-
-static bool roaring_add(struct set *set, uint32_t number)
-{
-    if (!roaring_bitmap_add_checked(set->body, number))
+    if (!gaps_add(set->body, number))
         return false;
     set->count++;
-    trim_now_and_then(set);
     return true;
 }
 
-static bool roaring_remove(struct set *set, uint32_t number)
+static bool remove_from_gaps(struct set *set, uint32_t number)
 {
-    if (!roaring_bitmap_remove_checked(set->body, number))
+    if (!gaps_remove(set->body, number))
         return false;
     set->count--;
     if (set->count == 0)
@@ -133,8 +110,8 @@ bool set_add(struct set *set, uint32_t number)
 {
     assert(set);
 
-    if (is_roaring(set))
-        return roaring_add(set, number);
+    if (has_gaps(set))
+        return add_to_gaps(set, number);
 
     uint32_t place = set->count;
     if (place > 0 && ((const uint32_t *)set->body)[place - 1] >= number) {
@@ -143,8 +120,8 @@ bool set_add(struct set *set, uint32_t number)
             return false;
     }
     if (set->count == SET_ARRAY_MAX) {
-        become_roaring(set);
-        return roaring_add(set, number);
+        become_gaps(set);
+        return add_to_gaps(set, number);
     }
     array_insert(set, place, number);
     return true;
@@ -154,8 +131,8 @@ bool set_remove(struct set *set, uint32_t number)
 {
     assert(set);
 
-    if (is_roaring(set))
-        return roaring_remove(set, number);
+    if (has_gaps(set))
+        return remove_from_gaps(set, number);
 
     uint32_t place = array_place(set, number);
     if (!array_has_at(set, place, number))
@@ -168,8 +145,8 @@ bool set_has(const struct set *set, uint32_t number)
 {
     assert(set);
 
-    if (is_roaring(set))
-        return roaring_bitmap_contains(set->body, number);
+    if (has_gaps(set))
+        return gaps_has(set->body, number);
     return array_has_at(set, array_place(set, number), number);
 }
 
@@ -177,13 +154,8 @@ uint32_t set_page(const struct set *set, uint32_t from, uint32_t *to, uint32_t l
 {
     assert(set && (to || limit == 0));
 
-    if (is_roaring(set)) {
-        roaring_uint32_iterator_t iterator;
-        roaring_init_iterator(set->body, &iterator);
-        if (limit == 0 || !roaring_move_uint32_iterator_equalorlarger(&iterator, from))
-            return 0;
-        return roaring_read_uint32_iterator(&iterator, to, limit);
-    }
+    if (has_gaps(set))
+        return gaps_page(set->body, from, to, limit);
 
     uint32_t place = array_place(set, from);
     uint32_t count = set->count - place < limit ? set->count - place : limit;
@@ -212,8 +184,7 @@ size_t set_bytes(const struct set *set)
 {
     assert(set);
 
-    if (!is_roaring(set))
-        return set->body ? array_block_bytes(set->capacity) : 0;
-    /* What its members need; the slack of the containers is not known. */
-    return sizeof(roaring_bitmap_t) + roaring_bitmap_portable_size_in_bytes(set->body);
+    if (has_gaps(set))
+        return gaps_bytes(set->body);
+    return set->body ? memory_cost(set->capacity * sizeof(uint32_t)) : 0;
 }

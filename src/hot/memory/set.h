@@ -1,5 +1,5 @@
-/* set.h - a set of 32-bit numbers: a sorted array while there are few, a
- * Roaring bitmap when there are many. Exact, and compact in both.
+/* set.h - a set of 32-bit numbers: a sorted array while there are few, the gaps
+ * between them (gaps.h) when there are many. Exact, and compact in both.
  *
  * Zeroed memory is an empty set. Belongs to one cell. */
 #ifndef HOT_MEMORY_SET_H
@@ -9,15 +9,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SET_ARRAY_MAX 2048u /* members of an array; past it a bitmap is smaller and quicker */
+#define SET_ARRAY_MAX 256u /* members of an array; past it gaps are smaller and quicker */
 
 struct set {
-    void *body; /* owned: uint32_t[capacity], or roaring_bitmap_t when capacity is SET_ROARING */
+    void *body; /* owned: uint32_t[capacity], or struct gaps when capacity is SET_GAPS */
     uint32_t count;
     uint32_t capacity;
 };
 
-#define SET_ROARING UINT32_MAX
+#define SET_GAPS UINT32_MAX
 
 void set_done(struct set *set);
 
