@@ -138,19 +138,20 @@ static const char *near_miss(struct slice given, bool actions_too)
 
 /* --- one value -------------------------------------------------------------- */
 
-/* TALLY_KEYS_KEPT from keys-kept. */
-static void variable_name(const char *name, char *to, size_t size)
+const char *config_variable(const struct config_setting *setting, char *to)
 {
-    int length = snprintf(to, size, "%s%s", prefix, name);
-    assert(length > 0 && (size_t)length < size);
+    int size = snprintf(to, CONFIG_VARIABLE_BYTES, "%s%s", prefix, setting->name);
+    assert(size > 0 && (unsigned)size < CONFIG_VARIABLE_BYTES);
     for (char *c = to + sizeof(prefix) - 1; *c; c++)
         *c = *c == '-' ? '_' : *c >= 'a' && *c <= 'z' ? (char)(*c - 'a' + 'A') : *c;
+    return to;
 }
 
-static const char *format_where(struct config_origin origin, const char *file, const char *name,
-                                char *to, size_t size)
+static const char *format_where(struct config_origin origin, const char *file,
+                                const struct config_setting *setting, char *to, size_t size)
 {
-    char variable[NAME_BYTES_MAX + sizeof(prefix)];
+    const char *name = setting->name;
+    char variable[CONFIG_VARIABLE_BYTES];
     switch (origin.source) {
     case CONFIG_DEFAULT:
         (void)snprintf(to, size, "default of %s", name);
@@ -159,8 +160,7 @@ static const char *format_where(struct config_origin origin, const char *file, c
         (void)snprintf(to, size, "%s:%u: %s", file, origin.line, name);
         break;
     case CONFIG_ENVIRONMENT:
-        variable_name(name, variable, sizeof(variable));
-        (void)snprintf(to, size, "%s", variable);
+        (void)snprintf(to, size, "%s", config_variable(setting, variable));
         break;
     case CONFIG_FLAG:
         (void)snprintf(to, size, "--%s", name);
@@ -174,8 +174,7 @@ const char *config_where(const struct config *config, const void *field, char *t
     assert(config);
 
     const struct config_setting *setting = setting_of(config, field);
-    return format_where(config->origins[index_of(setting)], config->config.text, setting->name, to,
-                        size);
+    return format_where(config->origins[index_of(setting)], config->config.text, setting, to, size);
 }
 
 /* Takes a value from one place, unless a stronger place has spoken. */
@@ -184,14 +183,13 @@ static enum err take(struct config *config, const struct config_setting *setting
                      struct error *error)
 {
     char where[WHERE_BYTES];
-    format_where(origin, file, setting->name, where, sizeof(where));
+    format_where(origin, file, setting, where, sizeof(where));
     if (setting->kind == VALUE_SECRET && origin.source != CONFIG_ENVIRONMENT) {
-        char variable[NAME_BYTES_MAX + sizeof(prefix)];
-        variable_name(setting->name, variable, sizeof(variable));
+        char variable[CONFIG_VARIABLE_BYTES];
         return error_set(error, ERR_INVALID,
                          "%s: others could read it here; use --%s-file FILE, or %s in the "
                          "environment",
-                         where, setting->name, variable);
+                         where, setting->name, config_variable(setting, variable));
     }
 
     union value value;
@@ -300,7 +298,7 @@ enum err config_read_flags(struct config *config, int argc, const char *const *a
             }
             if (!flag.value.data)
                 return error_set(error, ERR_INVALID, "--%s needs a value: --%s %s", setting->name,
-                                 setting->name, value_noun(setting->kind));
+                                 setting->name, value_noun(setting->kind, setting->limits));
             err = take(config, setting, (struct config_origin){.source = CONFIG_FLAG}, NULL,
                        flag.value, error);
         } else {
@@ -326,20 +324,19 @@ static void warn_of_variable(const char *variable, size_t size)
         name[i] = rest[i] == '_' ? '-' : (char)(rest[i] | 0x20);
 
     const char *meant = near_miss(slice_of(name), false);
-    char right[NAME_BYTES_MAX + sizeof(prefix)];
-    if (meant) {
-        variable_name(meant, right, sizeof(right));
-        message_warning("variable ignored: no such setting name=%s did_you_mean=%s", quoted, right);
-    } else {
+    char right[CONFIG_VARIABLE_BYTES];
+    if (meant)
+        message_warning("variable ignored: no such setting name=%s did_you_mean=%s", quoted,
+                        config_variable(find_setting(slice_of(meant)), right));
+    else
         message_warning("variable ignored: no such setting name=%s", quoted);
-    }
 }
 
 static const struct config_setting *setting_of_variable(const char *variable, size_t size)
 {
     for (size_t i = 0; i < CONFIG_COUNT; i++) {
-        char name[NAME_BYTES_MAX + sizeof(prefix)];
-        variable_name(config_settings[i].name, name, sizeof(name));
+        char name[CONFIG_VARIABLE_BYTES];
+        config_variable(&config_settings[i], name);
         if (slice_equal(slice_of(name), (struct slice){variable, size}))
             return &config_settings[i];
     }
@@ -559,6 +556,8 @@ enum err config_check(const struct config *config, struct error *error)
     struct error reason;
     if (kinds_parse(&kinds, slice_of(config->kinds.text), &reason))
         return refuse(config, &config->kinds, reason.text, error);
+    if (strlen(config->password.text) > CONFIG_PASSWORD_BYTES_MAX)
+        return refuse(config, &config->password, "the password has more than 512 bytes", error);
     if (config->data.text[0] == '\0')
         return refuse(config, &config->data, "a folder is needed, such as ./data", error);
     if (config->segment_size % 4096 != 0)

@@ -14,7 +14,9 @@
 #include "base/slice.h"
 #include "server/value.h"
 
-#define CONFIG_FILE_BYTES_MAX (1u << 20)
+#define CONFIG_FILE_BYTES_MAX     (1u << 20)
+#define CONFIG_PASSWORD_BYTES_MAX 512u
+#define CONFIG_VARIABLE_BYTES     48u /* room for the name of any variable */
 
 enum config_source { CONFIG_DEFAULT, CONFIG_FILE, CONFIG_ENVIRONMENT, CONFIG_FLAG };
 
@@ -53,6 +55,10 @@ struct config_setting {
 };
 
 extern const struct config_setting config_settings[CONFIG_COUNT];
+
+/* The variable of a setting, TALLY_KEYS_KEPT; `to` has CONFIG_VARIABLE_BYTES of
+ * room and is returned. */
+const char *config_variable(const struct config_setting *setting, char *to);
 
 /* What the command line asks for beside the settings. */
 enum config_action {

@@ -55,15 +55,24 @@ static void write_wrapped(struct buffer *to, const char *text)
     }
 }
 
+static bool is_number(enum value_kind kind)
+{
+    return kind == VALUE_BYTES || kind == VALUE_DURATION || kind == VALUE_COUNT;
+}
+
 static void write_setting(struct buffer *to, const struct config_setting *setting)
 {
-    bool has_words = setting->kind == VALUE_CHOICE;
-    (void)buffer_printf(to, "  --%s %s%s", setting->name,
-                        has_words ? setting->limits : value_noun(setting->kind),
+    char variable[CONFIG_VARIABLE_BYTES];
+    if (setting->kind == VALUE_SECRET)
+        (void)buffer_printf(to, "  %s=", config_variable(setting, variable));
+    else
+        (void)buffer_printf(to, "  --%s ", setting->name);
+    (void)buffer_printf(to, "%s%s", value_noun(setting->kind, setting->limits),
                         setting->reloads ? " *" : "");
+
     if (setting->initial[0])
         (void)buffer_printf(to, "   (default %s", setting->initial);
-    if (setting->limits[0] && !has_words)
+    if (is_number(setting->kind) && setting->limits[0])
         (void)buffer_printf(to, "; %s", setting->limits);
     (void)buffer_printf(to, "%s\n", setting->initial[0] ? ")" : "");
     write_wrapped(to, setting->help);

@@ -27,6 +27,8 @@
 
 #define TICK_MS 100u
 
+_Static_assert(CONFIG_PASSWORD_BYTES_MAX <= RESP_PASSWORD_MAX, "a password that the door refuses");
+
 /* A client that does not take its answers must not keep us from ending. */
 #define DRAIN_WITHIN_S 5
 

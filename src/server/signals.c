@@ -10,6 +10,8 @@
 #include "base/message.h"
 #include "server/process.h"
 
+#define SAME_WISH_MS 300
+
 static struct {
     sigset_t set;
     pthread_mutex_t mutex;
@@ -39,21 +41,31 @@ static void ask_to_stop(void)
     pthread_mutex_unlock(&signals.mutex);
 }
 
+/* Waits so long for one of the signals; 0 when none comes. */
+static int wait_signal(const sigset_t *set, long ms)
+{
+    const struct timespec limit = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+    int number;
+    do
+        number = sigtimedwait(set, NULL, &limit);
+    while (number < 0 && errno == EINTR);
+    return number > 0 ? number : 0;
+}
+
 /* The main thread is stopping: ends the process if that takes too long, or is
- * too slow for somebody. */
+ * too slow for somebody. One wish to stop may arrive twice, sent to the process
+ * and to its group: that is not impatience. */
 static _Noreturn void guard_the_stop(void)
 {
     sigset_t impatience = signals.set;
     (void)sigdelset(&impatience, SIGHUP);
-    const struct timespec limit = {.tv_sec = SIGNALS_STOP_WITHIN_S};
 
-    int number;
-    do
-        number = sigtimedwait(&impatience, NULL, &limit);
-    while (number < 0 && errno == EINTR);
+    (void)nanosleep(&(struct timespec){.tv_nsec = SAME_WISH_MS * 1000000L}, NULL);
+    while (wait_signal(&impatience, 0))
+        continue;
 
-    if (number > 0)
-        message_error("told to stop twice: leaving at once");
+    if (wait_signal(&impatience, SIGNALS_STOP_WITHIN_S * 1000 - SAME_WISH_MS))
+        message_error("told to stop again: leaving at once");
     else
         message_error("did not stop in time: leaving at once seconds=%d", SIGNALS_STOP_WITHIN_S);
     _exit(PROCESS_FAILED);

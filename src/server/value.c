@@ -52,12 +52,12 @@ size_t value_size(enum value_kind kind)
     return sizeof(uint64_t);
 }
 
-const char *value_noun(enum value_kind kind)
+const char *value_noun(enum value_kind kind, const char *limits)
 {
     switch (kind) {
     case VALUE_TEXT:
     case VALUE_SECRET:
-        return "TEXT";
+        return limits[0] ? limits : "TEXT";
     case VALUE_ADDRESS:
         return "ADDR:PORT";
     case VALUE_BYTES:
@@ -67,7 +67,7 @@ const char *value_noun(enum value_kind kind)
     case VALUE_COUNT:
         return "N";
     case VALUE_CHOICE:
-        return "WORD";
+        return limits;
     case VALUE_BOOLEAN:
         break;
     }

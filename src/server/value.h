@@ -58,8 +58,8 @@ union value {
 size_t value_size(enum value_kind kind);
 
 /* Reads `text`. `limits` are the words of a choice, "smallest..largest" of a
- * number in the way of its kind ("1MiB..1GiB"), or "". ERR_INVALID with a text
- * that says what would be right. */
+ * number in the way of its kind ("1MiB..1GiB"), what a text stands for ("FILE"),
+ * or "". ERR_INVALID with a text that says what would be right. */
 enum err value_parse(enum value_kind kind, const char *limits, struct slice text,
                      union value *ret_value, struct error *error);
 
@@ -69,8 +69,8 @@ enum err value_parse(enum value_kind kind, const char *limits, struct slice text
 const char *value_format(enum value_kind kind, const char *limits, const void *value, char *to,
                          size_t size);
 
-/* What to write for the kind, as the help shows it: "64MiB" is a SIZE. */
-const char *value_noun(enum value_kind kind);
+/* What to write for a value, as the help shows it: SIZE, FILE, durable|written. */
+const char *value_noun(enum value_kind kind, const char *limits);
 
 /* Does the address stand for this machine alone: 127.0.0.0/8 or ::1? */
 bool value_is_loopback(const struct value_address *address);

@@ -389,6 +389,16 @@ TEST(a_password_file_without_a_password_is_refused)
     assert_says("/tmp is not a file");
 }
 
+TEST(a_password_has_512_bytes_at_most)
+{
+    char variable[700] = "TALLY_PASSWORD=";
+    memset(variable + strlen(variable), 'x', CONFIG_PASSWORD_BYTES_MAX);
+    assert_int_equal(load(STRINGS("tallyd"), STRINGS(variable)), ERR_OK);
+    variable[strlen(variable)] = 'x';
+    assert_int_equal(load(STRINGS("tallyd"), STRINGS(variable)), ERR_INVALID);
+    assert_says("TALLY_PASSWORD: ");
+}
+
 TEST(settings_that_make_no_sense_together_are_refused)
 {
     assert_int_equal(load(STRINGS("tallyd", "--segment-size", "70000"), STRINGS("A=b")),
@@ -443,7 +453,11 @@ TEST(help_tells_of_every_setting_and_action)
 
     char flag[64];
     for (size_t i = 0; i < CONFIG_COUNT; i++) {
-        snprintf(flag, sizeof(flag), "\n  --%s ", config_settings[i].name);
+        char variable[CONFIG_VARIABLE_BYTES];
+        if (config_settings[i].kind == VALUE_SECRET)
+            snprintf(flag, sizeof(flag), "\n  %s=", config_variable(&config_settings[i], variable));
+        else
+            snprintf(flag, sizeof(flag), "\n  --%s ", config_settings[i].name);
         assert_non_null(strstr(help.data, flag));
         if (config_settings[i].initial[0])
             assert_non_null(strstr(help.data, config_settings[i].initial));
@@ -496,6 +510,7 @@ RUN(cmocka_unit_test(the_defaults_are_those_of_the_table),
     cmocka_unit_test(a_password_comes_from_the_first_line_of_a_file),
     cmocka_unit_test(a_password_file_that_others_can_read_is_refused),
     cmocka_unit_test(a_password_file_without_a_password_is_refused),
+    cmocka_unit_test(a_password_has_512_bytes_at_most),
     cmocka_unit_test(settings_that_make_no_sense_together_are_refused),
     cmocka_unit_test(an_update_takes_what_may_change_and_tells_of_everything),
     cmocka_unit_test(help_tells_of_every_setting_and_action),
