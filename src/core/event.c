@@ -494,19 +494,18 @@ enum err section_next(struct section_reader *reader, struct event *ret_event, st
         return corrupt(error, reader->begin, &cursor);
     }
 
-    struct event event = {
+    *ret_event = (struct event){
         .origin = reader->origin,
         .sequence = reader->next_sequence,
         .time_ms = reader->time_ms,
     };
-    if (!take_event(&cursor, &event)) {
-        event_done(&event);
+    if (!take_event(&cursor, ret_event)) {
+        event_done(ret_event);
         return corrupt(error, reader->begin, &cursor);
     }
     reader->at = cursor.at;
     reader->next_sequence++;
     reader->left--;
-    *ret_event = event;
     return ERR_OK;
 }
 
@@ -514,6 +513,8 @@ void event_done(struct event *event)
 {
     assert(event);
 
-    number_done(&event->amount);
-    number_done(&event->answer.value);
+    if (event->amount.big)
+        number_done(&event->amount);
+    if (event->answer.value.big)
+        number_done(&event->answer.value);
 }

@@ -140,8 +140,8 @@ enum err section_open(struct section_reader *reader, struct slice section, struc
 
 /* ERR_OK with the next event, ERR_NOT_FOUND behind the last, ERR_CORRUPT with a
  * text that names the byte. Slices point into the section; big numbers are
- * owned by the event: event_done() frees them. Only an ERR_OK fills in the
- * event. */
+ * owned by the event: event_done() frees them. After an error there is nothing
+ * to free. */
 enum err section_next(struct section_reader *reader, struct event *ret_event, struct error *error);
 void event_done(struct event *event);
 
