@@ -259,7 +259,7 @@ static void say_what_starts(const struct server *server)
 static void say_where(const struct server *server)
 {
     struct value_address address = server->config.resp;
-    address.port = resp_port(server->resp);
+    address.port = server_port(server);
     char where[64];
     value_format(VALUE_ADDRESS, "", &address, where, sizeof(where));
     message_info("listening door=resp address=%s password=%s", where,
@@ -321,6 +321,13 @@ enum err server_start(const struct config *config, struct server **ret_server, s
 }
 
 /* --- while it runs ---------------------------------------------------------- */
+
+uint16_t server_port(const struct server *server)
+{
+    assert(server);
+
+    return resp_port(server->resp);
+}
 
 static void say_change(void *arg, const struct config_setting *setting, const char *before,
                        const char *after)

@@ -4,6 +4,7 @@
 #define SERVER_SERVER_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/error.h"
 #include "server/config.h"
@@ -13,6 +14,9 @@ struct server;
 /* Recovers the data, starts the workers and listens. Says what it does as
  * messages. `config` is copied. */
 enum err server_start(const struct config *config, struct server **ret_server, struct error *error);
+
+/* The port of the door for Redis clients; the configured one unless that is 0. */
+uint16_t server_port(const struct server *server);
 
 /* Takes over what may change while running; says what changed, and what needs
  * a restart. */
