@@ -1,24 +1,24 @@
 #include "core/event.h"
 
 #include <assert.h>
+#include <stdlib.h>
 
 #include "base/varint.h"
 
 #define TYPE_MASK  0x0fu
 #define FLAGS_MASK 0xf0u
 
-/* The sizes that a value of 32 bits, and the size of any of our names, take as
- * a varint. */
+/* What a number of 32 bits, and the size of any of our names, take as a varint:
+ * two bytes hold a size below 2^14. */
 #define VARINT32_SIZE_MAX 5u
 #define NAME_SIZE_MAX     2u
 
-static_assert(LIMIT_ID_BYTES < 1u << 14 && LIMIT_USER_BYTES < 1u << 14 &&
-                  LIMIT_KEY_BYTES < 1u << 14 && LIMIT_REGION_BYTES < 1u << 14 &&
-                  NUMBER_DIGITS_MAX + 1 < 1u << 14,
-              "NAME_SIZE_MAX holds the size of every name");
-static_assert(1 + VARINT32_SIZE_MAX + 9 * NAME_SIZE_MAX + LIMIT_ID_BYTES + LIMIT_USER_BYTES +
-                      3 * LIMIT_KIND_BYTES + LIMIT_KEY_BYTES + sizeof(uint64_t) + 1 +
-                      2 * (1 + NUMBER_DIGITS_MAX) + LIMIT_REGION_BYTES <=
+#define DIGITS_MAX (1u + NUMBER_DIGITS_MAX) /* with a sign */
+
+static_assert(LIMIT_EVENT_BYTES < 1u << 14, "NAME_SIZE_MAX holds the size of every name");
+static_assert(1u + VARINT32_SIZE_MAX + 9u * NAME_SIZE_MAX + LIMIT_ID_BYTES + LIMIT_USER_BYTES +
+                      3u * LIMIT_KIND_BYTES + LIMIT_KEY_BYTES + 9u /* fingerprint, flags */ +
+                      2u * DIGITS_MAX + LIMIT_REGION_BYTES <=
                   LIMIT_EVENT_BYTES,
               "the largest event fits LIMIT_EVENT_BYTES");
 static_assert(3 * VARINT_SIZE_MAX + VARINT32_SIZE_MAX <= SECTION_HEADER_MAX,
@@ -119,9 +119,9 @@ static char *put_amount(char *to, const struct number *amount)
         return varint_put(to, varint_zigzag(amount->small));
 
     struct buffer digits;
-    buffer_init(&digits, 1 + NUMBER_DIGITS_MAX + 8); /* formatting asks for a little more */
+    buffer_init(&digits, DIGITS_MAX + 8); /* formatting asks for a little more */
     enum err err = number_format(amount, &digits);
-    assert(!err && digits.size <= 1 + NUMBER_DIGITS_MAX); /* else nobody could read it again */
+    assert(!err && digits.size <= DIGITS_MAX); /* else nobody could read it again */
     to = put_bytes(to, buffer_slice(&digits));
     buffer_done(&digits);
     return to;
@@ -161,8 +161,7 @@ static char *put_body(char *to, const struct event *event)
         assert(event->key.size > 0);
         return to;
     }
-    assert(!"an event type");
-    return to;
+    abort(); /* not an event type */
 }
 
 static char *put_key(char *to, struct slice key, const struct event_answer *answer)
@@ -315,7 +314,7 @@ static bool take_amount(struct cursor *cursor, const char *field, bool is_big,
 
     const char *begin = cursor->at;
     struct slice digits;
-    if (!take_bytes(cursor, field, 1, 1 + NUMBER_DIGITS_MAX, &digits))
+    if (!take_bytes(cursor, field, 1, DIGITS_MAX, &digits))
         return false;
     struct number amount;
     if (number_parse(digits, &amount) != ERR_OK || !amount.big)

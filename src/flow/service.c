@@ -1,6 +1,7 @@
 #include "flow/service.h"
 
 #include <assert.h>
+#include <stdlib.h>
 
 /* ---- acknowledgement ---- */
 
@@ -43,8 +44,7 @@ uint64_t service_safe(struct service *service)
     case ACK_MEMORY:
         return UINT64_MAX;
     }
-    assert(!"an acknowledgement");
-    return 0;
+    abort(); /* not an acknowledgement */
 }
 
 /* ---- life ---- */
@@ -194,7 +194,7 @@ static enum err check_amount(const struct op *op, struct error *error)
         return ERR_OK;
 
     struct buffer digits;
-    buffer_init(&digits, 2 * NUMBER_DIGITS_MAX);
+    buffer_init(&digits, NUMBER_DIGITS_MAX + 8);
     enum err err = number_format(&op->amount, &digits);
     bool is_negative = digits.size > 0 && digits.data[0] == '-';
     bool fits = !err && digits.size - is_negative <= LIMIT_AMOUNT_DIGITS;
