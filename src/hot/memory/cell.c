@@ -468,8 +468,7 @@ enum cell_result cell_run(struct cell *cell, const struct cell_turn *turn, struc
     case OP_MEMBERS:
         return item_run_members(cell, turn, op);
     }
-    assert(!"an op of a known kind");
-    return CELL_DONE;
+    abort(); /* not an op of a known kind */
 }
 
 void cell_remember(struct cell *cell, const struct cell_turn *turn, const struct op *op)
