@@ -76,6 +76,15 @@ static void answer_reaction(struct op *op, uint8_t before, uint8_t after)
     op->changed = before != after;
 }
 
+static void touch_crowd(struct cell *cell, struct crowd *crowd, uint8_t before, uint8_t after,
+                        int64_t now_ms)
+{
+    cell->members += (uint64_t)((after != KIND_NONE) - (before != KIND_NONE));
+    atomic_fetch_add_explicit(&crowd->spread.writes, 1, memory_order_relaxed);
+    atomic_store_explicit(&crowd->spread.written_s, (uint32_t)(now_ms / 1000),
+                          memory_order_relaxed);
+}
+
 enum cell_result item_run_in_slice(struct cell *cell, const struct cell_turn *turn, struct op *op,
                                    struct crowd *crowd)
 {
@@ -86,22 +95,25 @@ enum cell_result item_run_in_slice(struct cell *cell, const struct cell_turn *tu
         op->route = crowd;
         return CELL_ELSEWHERE;
     }
-    bool known = op->user_class != USER_UNKNOWN;
-    uint8_t before = known ? crowd_held(crowd, slice, op_user(op)) : KIND_NONE;
-    if (op->kind == OP_REACTION) {
-        op->held = before;
-        return CELL_DONE;
-    }
-    uint8_t after = reaction_after(op->kind, before, op->reaction);
-    if (before != after) {
-        if (turn->room)
+    uint8_t before;
+    uint8_t after = op->reaction;
+    if (op->kind == OP_REACT && turn->room == ERR_OK) {
+        before = crowd_hold(crowd, slice, op_user(op), op->reaction);
+    } else {
+        bool known = op->user_class != USER_UNKNOWN;
+        before = known ? crowd_held(crowd, slice, op_user(op)) : KIND_NONE;
+        if (op->kind == OP_REACTION) {
+            op->held = before;
+            return CELL_DONE;
+        }
+        after = reaction_after(op->kind, before, op->reaction);
+        if (before != after && turn->room)
             return cell_fail(op, turn->room);
-        crowd_change(crowd, slice, op_user(op), before, after);
-        cell->members += (uint64_t)((after != KIND_NONE) - (before != KIND_NONE));
-        atomic_fetch_add_explicit(&crowd->spread.writes, 1, memory_order_relaxed);
-        atomic_store_explicit(&crowd->spread.written_s, (uint32_t)(turn->now_ms / 1000),
-                              memory_order_relaxed);
+        if (before != after)
+            crowd_change(crowd, slice, op_user(op), before, after);
     }
+    if (before != after)
+        touch_crowd(cell, crowd, before, after, turn->now_ms);
     answer_reaction(op, before, after);
     if (op->counts)
         crowd_counts(crowd, op->counts);

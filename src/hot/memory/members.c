@@ -277,6 +277,21 @@ void crowd_change(struct crowd *crowd, uint32_t slice, struct user user, uint8_t
     }
 }
 
+uint8_t crowd_hold(struct crowd *crowd, uint32_t slice, struct user user, uint8_t kind)
+{
+    struct set *sets = sets_for(crowd, slice);
+    if (!set_add(set_of(sets, kind, user.class), user.number))
+        return kind;
+    atomic_fetch_add_explicit(&crowd->counts[kind - 1], 1, memory_order_relaxed);
+    for (uint8_t other = 1; other <= crowd->kinds; other++) {
+        if (other == kind || !set_remove(set_of(sets, other, user.class), user.number))
+            continue;
+        atomic_fetch_sub_explicit(&crowd->counts[other - 1], 1, memory_order_relaxed);
+        return other;
+    }
+    return KIND_NONE;
+}
+
 void crowd_counts(const struct crowd *crowd, int64_t *ret_counts)
 {
     for (unsigned i = 0; i < crowd->kinds; i++)

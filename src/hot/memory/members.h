@@ -82,6 +82,11 @@ static inline uint8_t crowd_cell_of(const struct crowd *crowd, uint32_t slice)
 uint8_t crowd_held(const struct crowd *crowd, uint32_t slice, struct user user);
 void crowd_change(struct crowd *crowd, uint32_t slice, struct user user, uint8_t before,
                   uint8_t after);
+
+/* Has the user hold `kind` and returns what was held before: one look-up less
+ * than crowd_held() and crowd_change() in the most frequent case. */
+uint8_t crowd_hold(struct crowd *crowd, uint32_t slice, struct user user, uint8_t kind);
+
 void crowd_counts(const struct crowd *crowd, int64_t *ret_counts);
 
 /* The members of a kind, counted one by one. */
