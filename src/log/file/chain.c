@@ -16,17 +16,26 @@ struct view {
     struct disk_file *file;
     char path[FOLDER_PATH_BYTES];
     uint64_t file_bytes;
-    char *window; /* owned; GROUP_BYTES_MAX, so that every group fits */
+    char *window;           /* owned */
+    size_t window_capacity; /* every group fits */
     uint64_t window_at;
     size_t window_bytes;
 };
 
-static char *new_window(void)
+/* For segments up to this size. */
+static void view_init(struct view *view, uint64_t segment_bytes)
 {
-    char *window = malloc(GROUP_BYTES_MAX);
-    if (!window)
+    size_t capacity = segment_bytes < GROUP_BYTES_MAX ? (size_t)segment_bytes : GROUP_BYTES_MAX;
+    view->window_capacity = capacity > SEGMENT_HEADER_BYTES ? capacity : SEGMENT_HEADER_BYTES;
+    view->window = malloc(view->window_capacity);
+    if (!view->window)
         abort();
-    return window;
+}
+
+static void view_done(struct view *view)
+{
+    free(view->window);
+    view->window = NULL;
 }
 
 static enum err view_open(struct view *view, const struct folder *folder, uint64_t number,
@@ -54,6 +63,8 @@ static void view_close(struct view *view)
 static enum err view_move(struct view *view, uint64_t offset, size_t size, struct error *error)
 {
     size_t wanted = size > READ_BYTES ? size : READ_BYTES;
+    if (wanted > view->window_capacity)
+        wanted = view->window_capacity;
     view->window_at = offset;
     view->window_bytes = 0;
     enum err err =
@@ -69,7 +80,7 @@ static enum err view_move(struct view *view, uint64_t offset, size_t size, struc
 static enum err view_get(struct view *view, uint64_t offset, size_t size, const char **ret_bytes,
                          struct error *error)
 {
-    assert(size <= GROUP_BYTES_MAX && offset + size <= view->file_bytes);
+    assert(size <= view->window_capacity && offset + size <= view->file_bytes);
 
     bool inside =
         offset >= view->window_at && offset + size <= view->window_at + view->window_bytes;
@@ -408,27 +419,33 @@ enum err chain_walk(const struct chain *chain, struct log_position from, chain_g
         .arg = arg,
         .reading = reading,
         .end.next_group = 1,
-        .view.window = new_window(),
     };
     /* The segment that `from` is in is read from its beginning, so that a
      * position between two groups or past the end does not go unnoticed. */
     size_t first = from.segment > 0 ? (size_t)from.segment - 1 : 0;
-    for (size_t i = first; i < chain->count; i++)
-        walk.bytes_all += chain->segments[i].size_bytes;
+    uint64_t largest_bytes = 0;
+    for (size_t i = first; i < chain->count; i++) {
+        uint64_t size_bytes = chain->segments[i].size_bytes;
+        walk.bytes_all += size_bytes;
+        if (size_bytes > largest_bytes)
+            largest_bytes = size_bytes;
+    }
+    view_init(&walk.view, largest_bytes);
 
     enum err err = ERR_OK;
     for (size_t i = first; i < chain->count && !err; i++)
         err = walk_segment(&walk, i, error);
     if (!err || err == ERR_CORRUPT)
         *ret_end = walk.end;
-    free(walk.view.window);
+    view_done(&walk.view);
     return err;
 }
 
 enum err chain_scan(const struct folder *folder, uint64_t log_id, uint64_t number, uint64_t offset,
                     chain_group_fn *visit, void *arg, struct error *error)
 {
-    struct walk walk = {.visit = visit, .arg = arg, .view.window = new_window()};
+    struct walk walk = {.visit = visit, .arg = arg};
+    view_init(&walk.view, GROUP_BYTES_MAX);
     enum err err = view_open(&walk.view, folder, number, error);
     struct segment_header header = {.log_id = log_id, .number = number};
     while (!err) {
@@ -446,6 +463,6 @@ enum err chain_scan(const struct folder *folder, uint64_t log_id, uint64_t numbe
         offset = found + group_bytes(group.body_bytes);
     }
     view_close(&walk.view);
-    free(walk.view.window);
+    view_done(&walk.view);
     return err;
 }

@@ -7,8 +7,8 @@
 #include "base/varint.h"
 #include "core/log.h"
 
-/* One that is written, one that fills, one to take over; more come and go with
- * a disk that cannot keep up. */
+/* One that is written, one that fills, one to take over: these stay once they
+ * were needed. More come and go with a disk that cannot keep up. */
 #define SPARE_MAX 3u
 
 #define BODY_BYTES_MAX (GROUP_BYTES_MAX - GROUP_HEADER_BYTES - GROUP_ALIGN)
@@ -27,8 +27,6 @@ static struct chunk *new_chunk(void)
 void pending_init(struct pending *pending)
 {
     *pending = (struct pending){0};
-    while (pending->spare_count < SPARE_MAX)
-        pending_give_back(pending, new_chunk());
 }
 
 static void free_chunks(struct chunk *chunk)
