@@ -36,9 +36,10 @@ struct key_entry {
 static_assert(sizeof(struct key_entry) == 48, "an entry has no gaps");
 
 /* The entries are a queue in the order in which they were put in, which is that
- * of time unless the wall clock jumps back. Then entries of a future that is not
- * coming soon would block the queue; so those up to `capped` count as put in at
- * `cap_ms`, the moment when the jump was noticed. */
+ * of time unless the wall clock jumps back. A small jump makes them wait for one
+ * another a little. After a large one, entries of a future that is far away would
+ * block the queue until it comes; so those up to `capped` count as put in at
+ * `cap_ms`. */
 struct stripe {
     struct lock lock;
     struct table table; /* by the high half of a key's hash */
@@ -144,13 +145,14 @@ static void drop_oldest(struct stripe *stripe)
     heap_give(&stripe->heap, ref, sizeof(*entry));
 }
 
-static void notice_jump_back(struct stripe *stripe, int64_t now_ms)
+static void notice_jump_back(const struct keys *keys, struct stripe *stripe, int64_t now_ms)
 {
-    if (stripe->latest_ms <= now_ms)
+    int64_t cap_ms = now_ms + (int64_t)keys->kept_ms;
+    if (stripe->latest_ms <= cap_ms)
         return;
     stripe->capped = stripe->newest;
-    stripe->cap_ms = now_ms;
-    stripe->latest_ms = now_ms;
+    stripe->cap_ms = cap_ms;
+    stripe->latest_ms = cap_ms;
 }
 
 static bool oldest_is_over(const struct keys *keys, const struct stripe *stripe, int64_t now_ms)
@@ -162,9 +164,9 @@ static bool oldest_is_over(const struct keys *keys, const struct stripe *stripe,
     return entry->state == ENTRY_IN_QUEUE || is_too_old(keys, put_ms, now_ms);
 }
 
-static void forget(struct keys *keys, struct stripe *stripe, int64_t now_ms, uint32_t limit)
+static void forget(const struct keys *keys, struct stripe *stripe, int64_t now_ms, uint32_t limit)
 {
-    notice_jump_back(stripe, now_ms);
+    notice_jump_back(keys, stripe, now_ms);
     for (; limit > 0 && stripe->oldest != HEAP_NONE; limit--) {
         if (!oldest_is_over(keys, stripe, now_ms))
             break;
@@ -176,6 +178,8 @@ static void forget(struct keys *keys, struct stripe *stripe, int64_t now_ms, uin
 
 struct keys *keys_new(uint64_t hash_key, uint64_t kept_ms)
 {
+    assert(kept_ms < INT64_MAX / 2);
+
     struct keys *keys = memory_take_zeroed(sizeof(*keys));
     keys->hash_key = hash_key;
     keys->kept_ms = kept_ms;

@@ -1,0 +1,55 @@
+#include "base/memory.h"
+
+#include <malloc.h>
+#include <stdlib.h>
+
+#include "unit/test.h"
+
+TEST(zeroed_memory_is_zero)
+{
+    char *block = memory_take_zeroed(1000);
+    for (int i = 0; i < 1000; i++)
+        assert_int_equal(block[i], 0);
+    free(block);
+}
+
+TEST(a_block_keeps_its_bytes_when_it_is_resized)
+{
+    char *block = memory_resize(NULL, 4);
+    block[3] = 'x';
+    block = memory_resize(block, 100000);
+    assert_int_equal(block[3], 'x');
+    free(block);
+}
+
+TEST(the_usable_size_holds_what_was_asked_for_and_costs_no_more)
+{
+    for (size_t size = 1; size < 2000; size++) {
+        size_t usable = memory_usable(size);
+        assert_true(usable >= size);
+        assert_int_equal(memory_cost(usable), memory_cost(size));
+    }
+}
+
+#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST(the_usable_size_is_what_malloc_says)
+{
+    for (size_t size = 1; size < 2000; size++) {
+        void *block = memory_take(size);
+        /* A block cut from a larger one may keep 16 bytes that are too few to be left alone. */
+        size_t more = malloc_usable_size(block) - memory_usable(size);
+        assert_true(more == 0 || more == 16);
+        free(block);
+    }
+}
+#else
+TEST(the_usable_size_is_what_malloc_says)
+{
+    skip(); /* the sanitizers bring a malloc of their own */
+}
+#endif
+
+RUN(cmocka_unit_test(zeroed_memory_is_zero),
+    cmocka_unit_test(a_block_keeps_its_bytes_when_it_is_resized),
+    cmocka_unit_test(the_usable_size_holds_what_was_asked_for_and_costs_no_more),
+    cmocka_unit_test(the_usable_size_is_what_malloc_says))
