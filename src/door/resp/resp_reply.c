@@ -84,6 +84,57 @@ void resp_reply_error(struct resp_reply *reply, const char *format, ...)
     put(reply, "\r\n", 2);
 }
 
+void resp_reply_describe(enum err code, const char *text, char *to, size_t size)
+{
+    const char *word = "ERR";
+    if (!text)
+        text = err_meaning(code);
+    switch (code) {
+    case ERR_WRONG_TYPE:
+        word = "WRONGTYPE";
+        text = "Operation against a key holding the wrong kind of value";
+        break;
+    case ERR_NOT_FOUND:
+        text = "no such key";
+        break;
+    case ERR_EXISTS:
+        word = "BUSYKEY";
+        text = "Target key name already exists.";
+        break;
+    case ERR_OUT_OF_RANGE:
+        text = "increment or decrement would overflow";
+        break;
+    case ERR_BELOW_FLOOR:
+        word = "BELOWFLOOR";
+        break;
+    case ERR_KEY_REUSED:
+        word = "IDMISMATCH";
+        break;
+    case ERR_DENIED:
+        word = "NOPERM";
+        break;
+    case ERR_BUSY:
+        word = "BUSY";
+        text = "The log does not keep up with the writes. Try again.";
+        break;
+    case ERR_FULL:
+        word = "MISCONF";
+        text = "Errors writing to the log: No space left on device. Writes are refused until there "
+               "is room, reads go on.";
+        break;
+    case ERR_UNAVAILABLE:
+    case ERR_TIMEOUT:
+        word = "TRYAGAIN";
+        break;
+    case ERR_NO_MEMORY:
+        word = "OOM";
+        break;
+    default:
+        break;
+    }
+    snprintf(to, size, "%s %s", word, text);
+}
+
 void resp_reply_null(struct resp_reply *reply)
 {
     resp_reply_raw(reply, reply->version == 3 ? SLICE("_\r\n") : SLICE("$-1\r\n"));

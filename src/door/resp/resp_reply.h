@@ -44,6 +44,10 @@ static inline void resp_reply_ok(struct resp_reply *reply)
 void resp_reply_error(struct resp_reply *reply, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* The text of an error answer for one of our codes: the one place where they
+ * become words of Redis. `text` may be NULL: the code's meaning then. */
+void resp_reply_describe(enum err code, const char *text, char *to, size_t size);
+
 void resp_reply_null(struct resp_reply *reply);
 void resp_reply_bulk(struct resp_reply *reply, struct slice bytes);
 void resp_reply_text(struct resp_reply *reply, const char *text); /* a bulk, too */

@@ -1,0 +1,225 @@
+#include "door/resp/resp.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/lock.h"
+#include "base/memory.h"
+#include "door/resp/resp_command.h"
+#include "door/resp/resp_door.h"
+#include "door/resp/resp_worker.h"
+
+struct resp {
+    struct service *service; /* borrowed */
+    struct resp_options options;
+    char *address; /* owned, as are the next two: what the options point to */
+    char *version;
+    char *data_folder;
+    uint16_t port;
+    struct resp_commands commands;
+
+    struct lock lock; /* of what follows */
+    bool has_password;
+    char password[RESP_PASSWORD_MAX]; /* filled up with zeros */
+    size_t password_size;
+    uint64_t next_id;
+
+    unsigned worker_count;
+    struct resp_worker workers[];
+};
+
+/* ---- for others ---- */
+
+static char *copy_text(const char *text)
+{
+    if (!text)
+        return NULL;
+    size_t size = strlen(text) + 1;
+    return memcpy(memory_take(size), text, size);
+}
+
+static enum err check_options(const struct resp_options *options, struct error *error)
+{
+    bool loopback;
+    if (!listener_is_address(options->address, &loopback))
+        return error_set(error, ERR_INVALID, "'%s' is not an IP address", options->address);
+    if (options->password && strlen(options->password) > RESP_PASSWORD_MAX)
+        return error_set(error, ERR_TOO_LARGE, "the password has more than %u bytes",
+                         RESP_PASSWORD_MAX);
+    if (options->connections_max == 0)
+        return error_set(error, ERR_INVALID, "no connection would be accepted");
+    return ERR_OK;
+}
+
+struct resp *resp_new(struct service *service, const struct resp_options *options, unsigned workers,
+                      struct error *error)
+{
+    assert(service && options && workers > 0 && workers <= LIMIT_WORKERS);
+
+    if (check_options(options, error))
+        return NULL;
+
+    struct resp *resp = memory_take_zeroed(sizeof(*resp) + workers * sizeof(resp->workers[0]));
+    resp->service = service;
+    resp->options = *options;
+    resp->options.address = resp->address = copy_text(options->address);
+    resp->options.version = resp->version = copy_text(options->version ? options->version : "0");
+    resp->options.data_folder = resp->data_folder = copy_text(options->data_folder);
+    resp->options.password = NULL;
+    resp->port = options->port;
+    resp_commands_init(&resp->commands);
+    lock_init(&resp->lock);
+    resp_set_password(resp, options->password);
+    resp->worker_count = workers;
+    for (unsigned i = 0; i < workers; i++)
+        resp_worker_init(&resp->workers[i], resp, i);
+    return resp;
+}
+
+enum err resp_listen(struct resp *resp, struct loop *loop, unsigned worker, struct error *error)
+{
+    assert(resp && loop && worker < resp->worker_count);
+
+    bool first = true;
+    for (unsigned i = 0; i < resp->worker_count; i++) {
+        if (resp->workers[i].listener)
+            first = false;
+    }
+    struct listener_options options = {
+        .address = resp->options.address,
+        .port = resp->port,
+        .first = first,
+    };
+    enum err err = resp_worker_start(&resp->workers[worker], loop, &options, error);
+    if (!err)
+        resp->port = listener_port(resp->workers[worker].listener);
+    return err;
+}
+
+uint16_t resp_port(const struct resp *resp)
+{
+    return resp->port;
+}
+
+void resp_drain(struct resp *resp, unsigned worker, resp_drained_fn *drained, void *arg)
+{
+    assert(resp && worker < resp->worker_count && drained);
+
+    struct resp_worker *part = &resp->workers[worker];
+    lock_take(&part->lock);
+    part->drain_asked = true;
+    part->drained = drained;
+    part->drained_arg = arg;
+    resp_worker_ask(part);
+    lock_release(&part->lock);
+}
+
+void resp_wake_all(struct resp *resp)
+{
+    uint64_t safe = service_safe(resp->service);
+    for (unsigned i = 0; i < resp->worker_count; i++) {
+        if (resp->workers[i].waker)
+            waker_reached(resp->workers[i].waker, safe);
+    }
+}
+
+void resp_free(struct resp *resp)
+{
+    if (!resp)
+        return;
+
+    for (unsigned i = 0; i < resp->worker_count; i++)
+        resp_worker_done(&resp->workers[i]);
+    lock_done(&resp->lock);
+    explicit_bzero(resp->password, sizeof(resp->password));
+    free(resp->address);
+    free(resp->version);
+    free(resp->data_folder);
+    free(resp);
+}
+
+/* ---- for the parts of the door ---- */
+
+struct service *resp_door_service(struct resp *resp)
+{
+    return resp->service;
+}
+
+const struct resp_options *resp_door_options(const struct resp *resp)
+{
+    return &resp->options;
+}
+
+const struct resp_commands *resp_door_commands(const struct resp *resp)
+{
+    return &resp->commands;
+}
+
+unsigned resp_door_workers(const struct resp *resp)
+{
+    return resp->worker_count;
+}
+
+struct resp_worker *resp_door_worker(struct resp *resp, unsigned index)
+{
+    assert(index < resp->worker_count);
+
+    return &resp->workers[index];
+}
+
+uint64_t resp_door_next_id(struct resp *resp)
+{
+    lock_take(&resp->lock);
+    uint64_t id = ++resp->next_id;
+    lock_release(&resp->lock);
+    return id;
+}
+
+bool resp_door_is_full(const struct resp *resp)
+{
+    uint64_t connections = 0;
+    for (unsigned i = 0; i < resp->worker_count; i++)
+        connections += gauge_read(&resp->workers[i].stats.connections);
+    return connections >= resp->options.connections_max;
+}
+
+/* ---- the password ---- */
+
+void resp_set_password(struct resp *resp, const char *password)
+{
+    size_t size = password ? strlen(password) : 0;
+    assert(size <= RESP_PASSWORD_MAX);
+
+    lock_take(&resp->lock);
+    resp->has_password = password != NULL;
+    resp->password_size = size;
+    explicit_bzero(resp->password, sizeof(resp->password));
+    if (size > 0)
+        memcpy(resp->password, password, size);
+    lock_release(&resp->lock);
+}
+
+bool resp_door_has_password(struct resp *resp)
+{
+    lock_take(&resp->lock);
+    bool has_password = resp->has_password;
+    lock_release(&resp->lock);
+    return has_password;
+}
+
+/* Every byte of the two padded fields is looked at, whatever they hold, so the
+ * time tells nothing. */
+bool resp_door_is_password(struct resp *resp, struct slice password)
+{
+    char said[RESP_PASSWORD_MAX] = {0};
+    memcpy(said, password.data, password.size < sizeof(said) ? password.size : sizeof(said));
+
+    lock_take(&resp->lock);
+    unsigned char differs = resp->password_size != password.size;
+    for (size_t i = 0; i < sizeof(said); i++)
+        differs |= (unsigned char)(said[i] ^ resp->password[i]);
+    lock_release(&resp->lock);
+    explicit_bzero(said, sizeof(said));
+    return differs == 0;
+}

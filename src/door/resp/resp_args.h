@@ -1,0 +1,44 @@
+/* resp_args.h - what several commands read from their arguments. */
+#ifndef DOOR_RESP_RESP_ARGS_H
+#define DOOR_RESP_RESP_ARGS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/number.h"
+#include "base/slice.h"
+
+struct op;
+struct resp_client;
+
+/* The arguments of a command that are still to be read. */
+struct resp_args {
+    const struct slice *next;
+    unsigned left;
+};
+
+static inline struct resp_args resp_args_from(unsigned argc, const struct slice *argv,
+                                              unsigned from)
+{
+    return (struct resp_args){.next = argv + from, .left = argc - from};
+}
+
+/* Is the next argument this word, with a value behind it? Then moves behind
+ * both. */
+bool resp_args_option(struct resp_args *args, struct slice word, struct slice *ret_value);
+
+/* Is it this word? Then moves behind it. */
+bool resp_args_word(struct resp_args *args, struct slice word);
+
+/* [ID key] [REGION region], in any order, as all that is left. False when it is
+ * something else. */
+bool resp_args_write_options(struct resp_args *args, struct op *op);
+
+/* [CURSOR n] [COUNT n], in any order, as all that is left. */
+bool resp_args_page(struct resp_args *args, uint64_t *ret_cursor, uint32_t *ret_count);
+
+/* A number of any size; what is none is answered with an error. */
+bool resp_args_number(struct resp_client *client, struct slice text, struct number *ret_number);
+bool resp_args_int(struct resp_client *client, struct slice text, int64_t *ret_number);
+
+#endif

@@ -1,0 +1,524 @@
+#include "door/resp/resp_client.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/memory.h"
+#include "base/message.h"
+#include "door/resp/resp_door.h"
+#include "door/resp/resp_pubsub.h"
+#include "door/resp/resp_worker.h"
+
+/* A read is offered at least so much space. A tail that leaves less of a block
+ * is read on in memory of its own. */
+#define READ_BYTES_MIN   (16u << 10)
+#define SMALL_TAIL_BYTES (RESP_ROOM_BLOCK_BYTES - READ_BYTES_MIN)
+
+/* Not read from while more output than this waits, until it is down to a half. */
+#define OUTPUT_HOLD_BYTES (1u << 20)
+
+#define IDLE_BUFFER_MS 5000u  /* who is silent for so long keeps no buffers */
+#define CLOSING_MAX_MS 10000u /* who does not take its last answers */
+
+#define ERROR_TEXT_SIZE 512u
+
+/* ---- life ---- */
+
+static void ready(void *arg, int what);
+
+static void link_client(struct resp_worker *worker, struct resp_client *client)
+{
+    lock_take(&worker->lock);
+    client->next = worker->clients;
+    if (client->next)
+        client->next->previous = client;
+    worker->clients = client;
+    lock_release(&worker->lock);
+    gauge_add(&worker->stats.connections, 1);
+    gauge_add(&worker->stats.accepted, 1);
+}
+
+static void unlink_client(struct resp_worker *worker, struct resp_client *client)
+{
+    lock_take(&worker->lock);
+    if (client->previous)
+        client->previous->next = client->next;
+    else
+        worker->clients = client->next;
+    if (client->next)
+        client->next->previous = client->previous;
+    lock_release(&worker->lock);
+    gauge_add(&worker->stats.connections, (uint64_t)-1);
+}
+
+struct resp_client *resp_client_new(struct resp_worker *worker, int descriptor)
+{
+    const struct resp_options *options = resp_door_options(worker->resp);
+    struct resp_client *client = memory_take_zeroed(sizeof(*client));
+    struct error error;
+    client->conn = conn_new(worker->loop, descriptor, ready, client, &error);
+    if (!client->conn) {
+        message_warning("connection dropped: %s", error.text);
+        free(client);
+        return NULL;
+    }
+    client->worker = worker;
+    client->id = resp_door_next_id(worker->resp);
+    buffer_init(&client->tail, options->query_bytes_max + READ_BYTES_MIN);
+    resp_reply_init(&client->reply, options->output_bytes_max);
+    client->lacks = resp_door_has_password(worker->resp) ? RESP_COMMAND_STRANGER : 0;
+
+    client->descriptor = descriptor;
+    conn_peer(client->conn, client->peer);
+    conn_local(client->conn, client->local);
+    client->connected_ms = loop_now_ms(worker->loop);
+    gauge_set(&client->active_ms, client->connected_ms);
+    gauge_set(&client->version, 2);
+
+    link_client(worker, client);
+    conn_want(client->conn, CONN_READ);
+    return client;
+}
+
+void resp_client_close(struct resp_client *client)
+{
+    if (!client->conn)
+        return;
+
+    struct resp_worker *worker = client->worker;
+    resp_pubsub_forget(client);
+    unlink_client(worker, client);
+    conn_close(client->conn);
+    client->conn = NULL;
+    client->closing = true;
+    client->next_dead = worker->dead;
+    worker->dead = client;
+}
+
+bool resp_client_bury(struct resp_client *client)
+{
+    if (client->unanswered > 0 || client->promised > 0 || client->touched || client->resuming)
+        return false;
+    buffer_done(&client->tail);
+    resp_reply_done(&client->reply);
+    free(client);
+    return true;
+}
+
+/* What is to be told of: input unless it is held or closing, room for output
+ * while something waits to be sent. */
+static void update_wants(struct resp_client *client)
+{
+    if (!client->conn)
+        return;
+    int wants = 0;
+    if (!client->closing && client->held == 0)
+        wants |= CONN_READ;
+    if (client->released > client->dropped + client->sent)
+        wants |= CONN_WRITE;
+    conn_want(client->conn, wants);
+}
+
+void resp_client_finish(struct resp_client *client)
+{
+    if (client->closing)
+        return;
+    client->closing = true;
+    client->closing_since_ms = loop_now_ms(client->worker->loop);
+    resp_client_touch(client);
+    update_wants(client);
+}
+
+void resp_client_hold(struct resp_client *client, enum resp_hold why)
+{
+    client->held |= why;
+    update_wants(client);
+}
+
+void resp_client_unhold(struct resp_client *client, enum resp_hold why)
+{
+    if (!(client->held & why))
+        return;
+    client->held &= ~(unsigned)why;
+    if (client->held == 0 && client->tail.size > 0 && !client->resuming) {
+        client->resuming = true;
+        client->next_resuming = client->worker->resuming;
+        client->worker->resuming = client;
+        waker_wake(client->worker->waker);
+    }
+    update_wants(client);
+}
+
+void resp_client_touch(struct resp_client *client)
+{
+    if (client->touched)
+        return;
+    client->touched = true;
+    client->next_touched = client->worker->touched;
+    client->worker->touched = client;
+}
+
+/* ---- input ---- */
+
+static void refuse(struct resp_client *client, const char *why)
+{
+    struct resp_worker *worker = client->worker;
+    gauge_add(&worker->stats.protocol_errors, 1);
+    if (resp_worker_may_warn(worker))
+        message_warning("protocol error peer=%s: %s", client->peer, why);
+    resp_client_fail(client, "ERR %s", why);
+    resp_client_finish(client);
+}
+
+/* The batch is full, or the request has to wait for the answers before it. */
+static void wait_for_batch(struct resp_client *client)
+{
+    if (resp_worker_run(client->worker))
+        return;
+    resp_client_hold(client, RESP_HOLD_BATCH);
+}
+
+/* Keeps what was not taken. */
+static void keep_tail(struct resp_client *client, struct slice rest, bool some_taken)
+{
+    if (client->closing || rest.size == 0) {
+        client->tail.size = 0;
+        client->partial_since_ms = 0;
+        return;
+    }
+    if (some_taken || client->partial_since_ms == 0)
+        client->partial_since_ms = loop_now_ms(client->worker->loop);
+    if (client->need > resp_door_options(client->worker->resp)->query_bytes_max ||
+        buffer_append_slice(&client->tail, rest) != ERR_OK)
+        refuse(client, "Protocol error: too big request");
+}
+
+/* Takes requests until the bytes end or the client is held. The bytes stay
+ * where they are until the pass is over; the tail is empty. */
+static void take_requests(struct resp_client *client, struct slice data)
+{
+    struct resp_parser *parser = &client->worker->parser;
+    const char *at = data.data;
+    const char *end = data.data + data.size;
+
+    client->need = 0;
+    while (at < end && !client->closing && client->held == 0) {
+        parser->stranger = (client->lacks & RESP_COMMAND_STRANGER) != 0;
+        enum resp_found found = resp_parse(parser, (struct slice){at, (size_t)(end - at)});
+        if (found == RESP_MORE) {
+            client->need = parser->need;
+            break;
+        }
+        if (found == RESP_BROKEN) {
+            refuse(client, parser->error);
+            break;
+        }
+        if (found == RESP_SCRATCH_FULL || !resp_command_run(client, parser->argc, parser->argv)) {
+            wait_for_batch(client);
+            continue;
+        }
+        at += parser->used;
+        if (client->reply.bytes.size - client->sent > OUTPUT_HOLD_BYTES)
+            resp_client_hold(client, RESP_HOLD_OUTPUT);
+    }
+    keep_tail(client, (struct slice){at, (size_t)(end - at)}, at > data.data);
+}
+
+/* Takes what lies in the tail. */
+static void take_tail(struct resp_client *client)
+{
+    struct resp_room *room = &client->worker->pass.room;
+    struct slice data = buffer_slice(&client->tail);
+    if (data.size <= SMALL_TAIL_BYTES) {
+        size_t size;
+        char *copy = resp_room_look(room, data.size, &size);
+        memcpy(copy, data.data, data.size);
+        resp_room_take(room, data.size);
+        data.data = copy;
+        client->tail.size = 0;
+    } else {
+        resp_room_adopt(room, &client->tail);
+    }
+    take_requests(client, data);
+}
+
+void resp_client_resume(struct resp_client *client)
+{
+    if (client->conn && client->held == 0 && !client->closing && client->tail.size > client->need)
+        take_tail(client);
+}
+
+/* False when nothing was read: not yet, or never again. */
+static bool has_read(struct resp_client *client, ssize_t got)
+{
+    if (got > 0) {
+        gauge_set(&client->active_ms, loop_now_ms(client->worker->loop));
+        gauge_add(&client->worker->stats.bytes_in, (uint64_t)got);
+        return true;
+    }
+    if (got == 0)
+        resp_client_finish(client);
+    else if (got == CONN_BROKEN)
+        resp_client_close(client);
+    return false;
+}
+
+/* The usual way: behind the tail's bytes in the room of the pass. */
+static void read_into_room(struct resp_client *client)
+{
+    struct resp_room *room = &client->worker->pass.room;
+    struct buffer *tail = &client->tail;
+    size_t size;
+    char *space = resp_room_look(room, tail->size + READ_BYTES_MIN, &size);
+    ssize_t got = conn_read(client->conn, space + tail->size, size - tail->size);
+    if (!has_read(client, got))
+        return;
+
+    size_t whole = tail->size + (size_t)got;
+    if (whole < client->need) {
+        if (buffer_append(tail, space + tail->size, (size_t)got) != ERR_OK)
+            refuse(client, "Protocol error: too big request");
+        return;
+    }
+    if (tail->size > 0)
+        memcpy(space, tail->data, tail->size);
+    tail->size = 0;
+    resp_room_take(room, whole);
+    take_requests(client, (struct slice){space, whole});
+}
+
+/* A large request: it gathers in the tail. */
+static void read_into_tail(struct resp_client *client)
+{
+    struct buffer *tail = &client->tail;
+    if (buffer_reserve(tail, READ_BYTES_MIN) != ERR_OK) {
+        refuse(client, "Protocol error: too big request");
+        return;
+    }
+    ssize_t got = conn_read(client->conn, tail->data + tail->size, tail->capacity - tail->size);
+    if (!has_read(client, got))
+        return;
+
+    tail->size += (size_t)got;
+    if (tail->size >= client->need)
+        take_tail(client);
+}
+
+/* ---- output ---- */
+
+/* The answers are all sent: the buffer begins anew. */
+static void restart_output(struct resp_client *client)
+{
+    client->dropped += client->reply.bytes.size;
+    client->reply.bytes.size = 0;
+    client->sent = 0;
+    buffer_shrink(&client->reply.bytes, RESP_ROOM_BLOCK_BYTES);
+}
+
+/* Drops what was sent once it is the larger part, so that bytes move rarely. */
+static void tidy_output(struct resp_client *client)
+{
+    if (client->sent == client->reply.bytes.size) {
+        restart_output(client);
+    } else if (client->sent > client->reply.bytes.size / 2) {
+        buffer_consume(&client->reply.bytes, client->sent);
+        client->dropped += client->sent;
+        client->sent = 0;
+    }
+}
+
+void resp_client_settle(struct resp_client *client, uint64_t safe)
+{
+    if (!client->conn)
+        return;
+    struct resp_worker *worker = client->worker;
+    if (client->reply.overflow) {
+        gauge_add(&worker->stats.overflows, 1);
+        if (resp_worker_may_warn(worker))
+            message_warning("connection closed, its answers pile up peer=%s", client->peer);
+        resp_client_close(client);
+        return;
+    }
+
+    uint64_t end = client->dropped + client->reply.bytes.size;
+    if (end == client->settled)
+        return;
+    client->settled = end;
+    if (client->promised == 0 && client->ticket <= safe) {
+        client->released = end;
+        return;
+    }
+    client->promised++;
+    resp_promises_add(&worker->promises, (struct resp_promise){
+                                             .client = client,
+                                             .ticket = client->ticket,
+                                             .end = end,
+                                         });
+    if (client->reply.bytes.size - client->sent > OUTPUT_HOLD_BYTES)
+        resp_client_hold(client, RESP_HOLD_OUTPUT);
+}
+
+/* False when the connection is gone. */
+static bool send_released(struct resp_client *client)
+{
+    size_t size = (size_t)(client->released - client->dropped) - client->sent;
+    if (size == 0)
+        return true;
+    ssize_t sent =
+        conn_write(client->conn, (struct slice){client->reply.bytes.data + client->sent, size});
+    if (sent == CONN_LATER)
+        return true;
+    if (sent == CONN_BROKEN) {
+        resp_client_close(client);
+        return false;
+    }
+    client->sent += (size_t)sent;
+    gauge_add(&client->worker->stats.bytes_out, (uint64_t)sent);
+    if ((size_t)sent < size || client->closing)
+        gauge_set(&client->active_ms, loop_now_ms(client->worker->loop));
+    tidy_output(client);
+    return true;
+}
+
+void resp_client_flush(struct resp_client *client)
+{
+    if (!client->conn || !send_released(client))
+        return;
+
+    size_t waiting = client->reply.bytes.size - client->sent;
+    if (client->closing && waiting == 0 && client->unanswered == 0) {
+        conn_finish(client->conn);
+        resp_client_close(client);
+        return;
+    }
+    if (waiting <= OUTPUT_HOLD_BYTES / 2)
+        resp_client_unhold(client, RESP_HOLD_OUTPUT);
+    update_wants(client);
+}
+
+static void ready(void *arg, int what)
+{
+    struct resp_client *client = arg;
+    if (what & CONN_WRITE)
+        resp_client_flush(client);
+    if (!(what & CONN_READ) || !client->conn || client->closing || client->held != 0)
+        return;
+    if (client->tail.size <= SMALL_TAIL_BYTES)
+        read_into_room(client);
+    else
+        read_into_tail(client);
+}
+
+/* ---- time ---- */
+
+static bool is_overdue(uint64_t since_ms, uint64_t now_ms, uint64_t limit_ms)
+{
+    return limit_ms > 0 && since_ms > 0 && now_ms - since_ms > limit_ms;
+}
+
+static bool is_timed_out(const struct resp_client *client, uint64_t now_ms)
+{
+    const struct resp_options *options = resp_door_options(client->worker->resp);
+    bool subscribed = client->subscriptions != NULL;
+    return (client->closing && is_overdue(client->closing_since_ms, now_ms, CLOSING_MAX_MS)) ||
+           (!subscribed && client->promised == 0 &&
+            is_overdue(gauge_read(&client->active_ms), now_ms,
+                       options->idle_timeout_s * UINT64_C(1000))) ||
+           (client->held == 0 && is_overdue(client->partial_since_ms, now_ms,
+                                            options->partial_timeout_s * UINT64_C(1000)));
+}
+
+void resp_client_tick(struct resp_client *client, uint64_t now_ms)
+{
+    if (is_timed_out(client, now_ms)) {
+        gauge_add(&client->worker->stats.timeouts, 1);
+        resp_client_close(client);
+        return;
+    }
+    if (now_ms - gauge_read(&client->active_ms) > IDLE_BUFFER_MS) {
+        buffer_shrink(&client->tail, 0);
+        buffer_shrink(&client->reply.bytes, 0);
+    }
+    resp_client_unhold(client, RESP_HOLD_AUTH);
+}
+
+/* ---- for the handlers of commands ---- */
+
+bool resp_client_submit(struct resp_client *client, size_t count, resp_answer_fn *answer,
+                        void *extra)
+{
+    struct resp_pass *pass = &client->worker->pass;
+    struct error error;
+    if (resp_pass_check(pass, count, &error) != ERR_OK) {
+        resp_client_fail_with(client, &error);
+        return false;
+    }
+    resp_pass_request(pass, client, count, answer, extra);
+    client->unanswered++;
+    return true;
+}
+
+static void answer_failure(struct resp_client *client, const struct resp_request *request,
+                           struct op *ops)
+{
+    (void)ops;
+    resp_reply_error(&client->reply, "%s", (const char *)request->extra);
+}
+
+/* Errors are the one answer that is ready at once and does not wait for the
+ * requests before it to run: they are put into their place in the pass. */
+static void fail(struct resp_client *client, const char *text)
+{
+    gauge_add(&client->worker->stats.errors, 1);
+    if (client->unanswered == 0) {
+        resp_reply_error(&client->reply, "%s", text);
+        resp_client_touch(client);
+        return;
+    }
+    struct resp_pass *pass = &client->worker->pass;
+    size_t size = strlen(text) + 1;
+    char *copy = resp_room_alloc(&pass->room, size);
+    memcpy(copy, text, size);
+    resp_pass_request(pass, client, 0, answer_failure, copy);
+    client->unanswered++;
+}
+
+void resp_client_fail(struct resp_client *client, const char *format, ...)
+{
+    char text[ERROR_TEXT_SIZE];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    fail(client, text);
+}
+
+void resp_client_fail_with(struct resp_client *client, const struct error *error)
+{
+    char text[ERROR_TEXT_SIZE];
+    resp_reply_describe(error->code, error->text, text, sizeof(text));
+    fail(client, text);
+}
+
+void resp_client_fail_syntax(struct resp_client *client)
+{
+    fail(client, "ERR syntax error");
+}
+
+void resp_client_fail_integer(struct resp_client *client)
+{
+    fail(client, "ERR value is not an integer or out of range");
+}
+
+bool resp_client_answer_error(struct resp_client *client, const struct op *op)
+{
+    if (__builtin_expect(op->code == ERR_OK, 1))
+        return false;
+    char text[ERROR_TEXT_SIZE];
+    resp_reply_describe(op->code, NULL, text, sizeof(text));
+    resp_reply_error(&client->reply, "%s", text);
+    gauge_add(&client->worker->stats.errors, 1);
+    return true;
+}

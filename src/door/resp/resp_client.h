@@ -1,0 +1,150 @@
+/* resp_client.h - one connection of the door, and what is known of who is at
+ * the other end.
+ *
+ *   socket → room of the pass, or `tail` → parser → command → ops of the pass
+ *                                                     ↓ answers, in order
+ *   socket ← what the log has made safe ←───────── reply
+ *
+ * The life of a client:
+ *
+ *  1. It belongs to one worker, and to its thread.
+ *  2. Its requests are taken in the order in which they came; an answer that
+ *     is ready at once (PING) is given when the ones before it are.
+ *  3. While it is held it is not read from: too much output waits, the batch
+ *     is under way, or it has said the wrong password too often.
+ *  4. Once it is closing no more of its requests are taken; it is closed when
+ *     its last answer is out.
+ *  5. Once it is closed (conn is NULL) it stays until the pass and the promises
+ *     that name it are through. */
+#ifndef DOOR_RESP_RESP_CLIENT_H
+#define DOOR_RESP_RESP_CLIENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buffer.h"
+#include "base/slice.h"
+#include "door/resp/resp_pass.h"
+#include "door/resp/resp_reply.h"
+#include "net/conn.h"
+#include "net/gauge.h"
+
+#define RESP_CLIENT_NAME_MAX 64u
+
+struct resp_command;
+struct resp_subscription;
+struct resp_worker;
+
+enum resp_hold {
+    RESP_HOLD_OUTPUT = 1, /* until its output has gone down */
+    RESP_HOLD_BATCH = 2,  /* until the batch under way is done */
+    RESP_HOLD_AUTH = 4,   /* until the next tick */
+};
+
+struct resp_client {
+    struct resp_worker *worker; /* borrowed */
+    struct conn *conn;          /* owned; NULL once closed */
+    uint64_t id;
+
+    /* input */
+    struct buffer tail;        /* a request that is not whole, and what could not be taken yet */
+    size_t need;               /* the tail is not worth looking at with less */
+    uint64_t partial_since_ms; /* 0 = the tail is empty */
+
+    /* output: reply.bytes[0] is byte number `dropped` of all that was ever answered */
+    struct resp_reply reply;
+    uint64_t dropped;
+    size_t sent;       /* of reply.bytes */
+    uint64_t settled;  /* numbers of bytes: who may see them has been decided, */
+    uint64_t released; /* and these may leave */
+    uint64_t ticket;   /* of its last write */
+
+    /* state */
+    unsigned lacks;      /* RESP_COMMAND_ flags that a command must have to be run now */
+    unsigned held;       /* enum resp_hold */
+    unsigned unanswered; /* requests in the pass */
+    unsigned promised;   /* promises that name it */
+    bool closing;
+    bool touched;  /* in the worker's list of those that the pass has given output */
+    bool resuming; /* in the worker's list of those that want to be parsed again */
+    unsigned auth_failures;
+    uint64_t closing_since_ms;
+
+    struct resp_subscription *subscriptions; /* owned */
+    unsigned channels;
+    unsigned patterns;
+
+    struct resp_client *next_touched;
+    struct resp_client *next_resuming;
+    struct resp_client *next_dead;
+
+    /* For CLIENT LIST, which other workers may ask: the texts and the links
+     * change under the worker's lock only. */
+    struct resp_client *next;
+    struct resp_client *previous;
+    char name[RESP_CLIENT_NAME_MAX + 1];
+    char library[RESP_CLIENT_NAME_MAX + 1];
+    char library_version[RESP_CLIENT_NAME_MAX + 1];
+    char peer[CONN_ADDRESS_SIZE];
+    char local[CONN_ADDRESS_SIZE];
+    int descriptor;
+    bool killed;
+    uint64_t connected_ms;  /* loop clock */
+    struct gauge active_ms; /* loop clock: when it last said or took something */
+    struct gauge version;
+    struct gauge subscribed;
+    const struct resp_command *last; /* what it asked for last; this worker's eyes only */
+};
+
+/* Takes over the descriptor. NULL when it cannot be watched. */
+struct resp_client *resp_client_new(struct resp_worker *worker, int descriptor);
+
+/* Closes at once: nothing more is read or written. */
+void resp_client_close(struct resp_client *client);
+
+/* Answers what is under way, then closes. */
+void resp_client_finish(struct resp_client *client);
+
+/* Frees a closed client that nothing names any more; false if something does. */
+bool resp_client_bury(struct resp_client *client);
+
+/* Takes up again the requests that lie in the tail. */
+void resp_client_resume(struct resp_client *client);
+
+/* Decides when the output that the pass has added may leave: now, or by a
+ * promise. */
+void resp_client_settle(struct resp_client *client, uint64_t safe);
+
+/* Writes what is released; goes on reading, or closes, when that was asked for. */
+void resp_client_flush(struct resp_client *client);
+
+/* Once a second: timeouts, and memory that is not needed any more. */
+void resp_client_tick(struct resp_client *client, uint64_t now_ms);
+
+void resp_client_hold(struct resp_client *client, enum resp_hold why);
+void resp_client_unhold(struct resp_client *client, enum resp_hold why);
+
+/* ---- for the handlers of commands ---- */
+
+/* Notes that the client's reply was written to. */
+void resp_client_touch(struct resp_client *client);
+
+/* The last `count` ops of the pass are a request of this client. Checks them
+ * first, and answers the error if they make no sense: false then. */
+bool resp_client_submit(struct resp_client *client, size_t count, resp_answer_fn *answer,
+                        void *extra);
+
+/* Answers with an error, in its turn. The text begins with the word that
+ * clients branch on. */
+void resp_client_fail(struct resp_client *client, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+void resp_client_fail_with(struct resp_client *client, const struct error *error);
+
+/* "ERR syntax error" and "ERR value is not an integer or out of range". */
+void resp_client_fail_syntax(struct resp_client *client);
+void resp_client_fail_integer(struct resp_client *client);
+
+/* Answers an op's error, if it has one. */
+bool resp_client_answer_error(struct resp_client *client, const struct op *op);
+
+#endif

@@ -1,0 +1,109 @@
+/* resp_worker.h - a worker's part of the door.
+ *
+ * What happens in a pass of the loop:
+ *
+ *   while the loop calls back  clients read, parse, and gather their ops
+ *   at the end of the pass     the batch runs, the requests are answered,
+ *                              what may leave is written, the rest promised
+ *   when the log has moved     the waker makes a pass, which keeps promises
+ *
+ * Everything here belongs to the worker's thread but what stands under `lock`,
+ * and the gauges. */
+#ifndef DOOR_RESP_RESP_WORKER_H
+#define DOOR_RESP_RESP_WORKER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/lock.h"
+#include "door/resp/resp.h"
+#include "door/resp/resp_client.h"
+#include "door/resp/resp_command.h"
+#include "door/resp/resp_parse.h"
+#include "door/resp/resp_pass.h"
+#include "door/resp/resp_promise.h"
+#include "net/listener.h"
+#include "net/loop.h"
+#include "net/timer.h"
+#include "net/waker.h"
+
+struct resp_pubsub;
+
+/* What a worker has counted since start. */
+struct resp_worker_stats {
+    struct gauge connections; /* now */
+    struct gauge accepted;
+    struct gauge refused;     /* too many connections */
+    struct gauge subscribers; /* connections, now */
+    struct gauge errors;      /* error answers */
+    struct gauge protocol_errors;
+    struct gauge auth_failures;
+    struct gauge timeouts;
+    struct gauge overflows; /* closed because their output passed its limit */
+    struct gauge bytes_in;
+    struct gauge bytes_out;
+    struct gauge batches;
+    struct gauge ops;
+    struct gauge rate;                     /* commands a second, lately */
+    struct gauge calls[RESP_COMMANDS_MAX]; /* by command */
+};
+
+struct resp_worker {
+    struct resp *resp;       /* borrowed */
+    struct service *service; /* borrowed */
+    unsigned index;
+
+    struct loop *loop; /* borrowed; NULL until resp_listen() */
+    struct listener *listener;
+    struct loop_hook *hook;
+    struct waker *waker;
+    struct timer *tick;
+
+    struct resp_parser parser;
+    struct resp_pass pass;
+    bool running; /* inside service_run() */
+    bool late;    /* the last batch was not done when service_run() returned */
+    struct resp_promises promises;
+    struct resp_client *touched; /* lists of clients */
+    struct resp_client *resuming;
+    struct resp_client *dead;
+    struct resp_pubsub *pubsub; /* owned */
+
+    uint64_t commands_last; /* at the last tick, for the rate */
+    uint64_t warned_ms;     /* when we last warned of something that clients can repeat */
+
+    struct lock lock; /* of the list of clients and their texts, and of what is asked */
+    struct resp_client *clients;
+    bool drain_asked;
+    bool draining;
+    resp_drained_fn *drained;
+    void *drained_arg;
+    struct gauge asked; /* grows when somebody asks for something */
+    uint64_t asked_seen;
+
+    struct resp_worker_stats stats;
+};
+
+void resp_worker_init(struct resp_worker *worker, struct resp *resp, unsigned index);
+void resp_worker_done(struct resp_worker *worker);
+
+enum err resp_worker_start(struct resp_worker *worker, struct loop *loop,
+                           const struct listener_options *options, struct error *error);
+
+/* Runs the ops gathered so far and answers their requests. False when they, or
+ * those before them, are still under way. */
+bool resp_worker_run(struct resp_worker *worker);
+
+/* All that is to be done at the end of a pass. */
+void resp_worker_end_pass(struct resp_worker *worker);
+
+/* May a warning be written that clients could repeat for ever? One a second. */
+bool resp_worker_may_warn(struct resp_worker *worker);
+
+/* Any thread: something was asked of the worker under its lock. */
+void resp_worker_ask(struct resp_worker *worker);
+
+/* The commands it has run. */
+uint64_t resp_worker_commands(const struct resp_worker *worker);
+
+#endif
