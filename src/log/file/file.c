@@ -262,14 +262,14 @@ static void hand_over(struct file_log *log, struct disk_file *file, uint64_t siz
     pthread_cond_signal(&log->work);
 }
 
+/* The name is not synced here: that of a segment is before it counts, and until
+ * then losing the file costs nothing. */
 static enum err name_next(struct file_log *log, struct error *error)
 {
     char from[FOLDER_PATH_BYTES];
     char to[FOLDER_PATH_BYTES];
-    enum err err =
-        disk_rename(log->folder.disk, folder_path_of(&log->folder, FOLDER_NEXT_NEW, from),
-                    folder_path_of(&log->folder, FOLDER_NEXT, to), error);
-    return err ? err : folder_sync(&log->folder, error);
+    return disk_rename(log->folder.disk, folder_path_of(&log->folder, FOLDER_NEXT_NEW, from),
+                       folder_path_of(&log->folder, FOLDER_NEXT, to), error);
 }
 
 /* Does a step of the work. `wanted_bytes` counts when a segment is begun. */
