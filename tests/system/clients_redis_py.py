@@ -1,0 +1,161 @@
+"""clients_redis_py.py - redis-py, as an application in Python would use it."""
+
+import threading
+import time
+
+import tallyd
+
+try:
+    import redis
+except ImportError:
+    redis = None
+
+
+class RedisPy(tallyd.Case):
+    def setUp(self):
+        self.need(redis, "there is no redis-py (Debian: python3-redis)")
+        self.one = self.server("--workers", "2")
+        self.redis = self.connect()
+
+    def connect(self, **options):
+        client = redis.Redis(port=self.one.port, decode_responses=True, socket_timeout=20,
+                             **options)
+        self.addCleanup(client.close)
+        return client
+
+    def test_it_counts(self):
+        client = self.redis
+        self.assertTrue(client.ping())
+        self.assertEqual(client.incr("views"), 1)
+        self.assertEqual(client.incrby("views", 41), 42)
+        self.assertEqual(client.decr("views", 2), 40)
+        self.assertEqual(client.get("views"), "40")
+        self.assertEqual(client.mget("views", "nobody"), ["40", None])
+        self.assertTrue(client.set("views", 7))
+        self.assertEqual(client.exists("views", "nobody"), 1)
+        self.assertEqual(client.type("views"), "string")
+        self.assertTrue(client.expire("views", 100))
+        self.assertGreater(client.ttl("views"), 90)
+        self.assertTrue(client.persist("views"))
+        self.assertEqual(client.ttl("views"), -1)
+        self.assertEqual(client.dbsize(), 1)
+        self.assertEqual(client.delete("views"), 1)
+        with self.assertRaisesRegex(redis.ResponseError, "not an integer"):
+            client.set("views", "many")
+
+    def test_it_likes(self):
+        like = self.redis.execute_command
+        self.assertEqual(like("LIKE", "video1", "ann", "ID", "k1", "REGION", "eu"), 1)
+        self.assertEqual(like("LIKE", "video1", "ann", "ID", "k1", "REGION", "eu"), 1)
+        self.assertEqual(like("LIKE", "video1", "ann"), 0)
+        self.assertEqual(like("TOGGLE", "video1", "bob")[:4], ["reaction", "like", "changed", 1])
+        self.assertEqual(like("REACT", "video1", "bob", "dislike"),
+                         ["reaction", "dislike", "changed", 1, "counts",
+                          ["like", 1, "dislike", 1]])
+        self.assertEqual(like("MEMBERS", "video1", "dislike"), ["0", ["bob"]])
+        self.assertEqual(like("REACTED", "bob"), ["0", ["video1", "dislike"]])
+
+    def test_pipelines_and_threads(self):
+        def work():
+            client = self.connect()
+            for _ in range(20):
+                pipe = client.pipeline(transaction=False)
+                for _ in range(50):
+                    pipe.incr("piped")
+                pipe.execute()
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(self.redis.get("piped"), "4000")
+
+    def test_scan(self):
+        pipe = self.redis.pipeline(transaction=False)
+        for i in range(500):
+            pipe.incr(f"scanned:{i}")
+        pipe.execute()
+        self.assertEqual(len(set(self.redis.scan_iter("scanned:*", count=50))), 500)
+        self.assertEqual(len(self.redis.keys("scanned:1?")), 10)
+
+    def test_what_it_asks_about_the_server_is_answered(self):
+        info = self.redis.info()
+        self.assertIn("redis_version", info)
+        self.assertEqual(self.redis.config_get("ack"), {"ack": "durable"})
+        self.assertTrue(self.redis.client_setname("tester"))
+        self.assertEqual(self.redis.client_getname(), "tester")
+        self.assertIn("tester", [client["name"] for client in self.redis.client_list()])
+        self.assertIn("incr", self.redis.command())
+        self.assertEqual(self.redis.echo("hello"), "hello")
+        self.assertEqual(abs(self.redis.time()[0] - time.time()) < 60, True)
+
+    def test_it_reconnects_after_a_restart(self):
+        self.assertEqual(self.redis.incr("views"), 1)
+        self.one.resp = f"127.0.0.1:{self.one.port}"
+        self.one.kill()
+        self.one.start()
+        client = self.connect(retry_on_error=[redis.ConnectionError])
+        self.assertEqual(client.incr("views"), 2)
+        with self.assertRaises(redis.ConnectionError):
+            self.one.kill()
+            client.incr("views")
+
+    def test_a_wrong_password_is_an_authentication_error(self):
+        self.one = self.server(env={"TALLY_PASSWORD": "hunter2"})
+        self.assertEqual(self.connect(password="hunter2").incr("views"), 1)
+        with self.assertRaises(redis.AuthenticationError):
+            self.connect(password="wrong").incr("views")
+        with self.assertRaises(redis.AuthenticationError):
+            self.connect().incr("views")
+
+    def listen(self, listener, seconds):
+        """What comes within a time, with when it came."""
+        heard = []
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            message = listener.get_message(timeout=0.05)
+            if message and message["type"] in ("message", "pmessage"):
+                heard.append((time.monotonic(), message))
+        return heard
+
+    def test_changes_are_heard_at_most_ten_times_a_second_and_the_last_one_always(self):
+        listener = self.redis.pubsub()
+        listener.subscribe("busy")
+        listener.psubscribe("other:*")
+        time.sleep(0.2)
+        stop = time.monotonic() + 2
+        last = [0]
+
+        def write():
+            client = self.connect()
+            while time.monotonic() < stop:
+                last[0] = client.incr("busy")
+            client.incr("other:1")
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        heard = self.listen(listener, 3)
+        writer.join()
+        listener.close()
+
+        busy = [(at, int(m["data"])) for at, m in heard if m["channel"] == "busy"]
+        self.assertGreater(last[0], 100)
+        self.assertTrue(5 <= len(busy) <= 25, len(busy))
+        self.assertEqual(busy[-1][1], last[0])
+        self.assertEqual([value for _, value in busy], sorted({value for _, value in busy}))
+        other = [m for _, m in heard if m["channel"] == "other:1"]
+        self.assertEqual([(m["type"], m["pattern"], m["data"]) for m in other],
+                         [("pmessage", "other:*", "1")])
+
+    def test_likes_are_heard(self):
+        listener = self.redis.pubsub()
+        listener.subscribe("video1/like")
+        time.sleep(0.2)
+        self.redis.execute_command("LIKE", "video1", "ann")
+        heard = self.listen(listener, 0.7)
+        listener.close()
+        self.assertEqual([m["data"] for _, m in heard], ["1"])
+
+
+if __name__ == "__main__":
+    tallyd.main()

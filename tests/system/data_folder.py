@@ -1,0 +1,194 @@
+"""data_folder.py - what is found in a data folder: other processes, foreign files, newer formats,
+damage; and what --check and --repair make of it."""
+
+import os
+import subprocess
+
+import tallyd
+
+HEADER_BYTES = 4096  # of a segment
+
+
+def write_views(server, first, last):
+    """One group of the log for each of them, since each waits for the one before."""
+    with server.connect() as client:
+        for value in range(first, last + 1):
+            assert client.call("INCR", "views") == value
+
+
+def flip_bit(path, offset):
+    with open(path, "r+b") as file:
+        file.seek(offset)
+        byte = file.read(1)[0]
+        file.seek(offset)
+        file.write(bytes([byte ^ 4]))
+
+
+class DataFolder(tallyd.Case):
+    def views(self, server):
+        with server.connect() as client:
+            return int(client.call("GET", "views") or 0)
+
+    def assert_start_fails(self, server, pattern):
+        self.assertEqual(server.start_fails(), 1)
+        self.assertRegex(server.messages(), pattern)
+
+    def test_a_new_folder_is_for_its_owner_only(self):
+        server = self.server()
+        write_views(server, 1, 1)
+        for folder, _, names in os.walk(server.data):
+            self.assertEqual(os.stat(folder).st_mode & 0o077, 0, folder)
+            for name in names:
+                self.assertEqual(os.stat(os.path.join(folder, name)).st_mode & 0o077, 0, name)
+
+    def test_a_second_process_is_refused(self):
+        server = self.server()
+        write_views(server, 1, 3)
+        second = self.server(start=False, data=server.data)
+        self.assert_start_fails(second, "cannot start: .*in use by another process")
+        for errand in ("--check", "--repair"):
+            result = tallyd.run_program(errand, server.data)
+            self.assertEqual(result.returncode, 1)
+            self.assertIn("in use by another process", result.stderr)
+        write_views(server, 4, 6)
+        server.kill()
+        second.start()
+        self.assertEqual(self.views(second), 6)
+
+    def test_the_folder_is_no_folder(self):
+        path = os.path.join(self.folder(), "file")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("hello")
+        self.assert_start_fails(self.server(start=False, data=path), "cannot start: .*file")
+        self.assertEqual(tallyd.run_program("--check", path).returncode, 1)
+
+    def test_a_missing_folder_is_not_made_by_looking_at_it(self):
+        path = os.path.join(self.folder(), "missing")
+        for errand in ("--check", "--repair"):
+            result = tallyd.run_program(errand, path)
+            self.assertEqual(result.returncode, 1)
+            self.assertIn(path, result.stderr)
+        self.assertFalse(os.path.exists(path))
+
+    def test_foreign_files_are_left_alone(self):
+        server = self.server()
+        write_views(server, 1, 3)
+        server.kill()
+        paths = [os.path.join(server.data, name) for name in
+                 ("notes.txt", "log/notes.txt", "log/000000000001.log.bak", "log/1.log")]
+        for path in paths:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write("mine")
+        server.start()
+        self.assertEqual(self.views(server), 3)
+        self.assertEqual(server.stop(), 0)
+        for path in paths:
+            with open(path, encoding="utf-8") as file:
+                self.assertEqual(file.read(), "mine")
+
+    def test_a_foreign_file_in_the_place_of_a_segment_is_refused(self):
+        server = self.server()
+        write_views(server, 1, 3)
+        server.kill()
+        path = server.segments()[0]
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("a shopping list\n" * 1000)
+        self.assert_start_fails(server, f"{path}: offset 0: this is not a segment of Tally's log")
+
+    def test_a_missing_segment_is_refused(self):
+        server = self.server()
+        for first in (1, 4):
+            write_views(server, first, first + 2)
+            server.kill()
+            server.start()
+        server.kill()
+        path = server.segments()[0]
+        os.remove(path)
+        self.assert_start_fails(server, f"{path}: the segment is missing")
+
+    def test_a_newer_format_is_refused_and_left_alone(self):
+        program = os.environ.get("NEWER_SEGMENT")
+        self.need(program, "NEWER_SEGMENT does not name the program that ages a segment")
+        server = self.server()
+        write_views(server, 1, 3)
+        server.kill()
+        path = server.segments()[0]
+        subprocess.run([program, path], check=True)
+        with open(path, "rb") as file:
+            before = file.read()
+        self.assert_start_fails(server, f"{path}: it has format version 2")
+        for errand in ("--check", "--repair"):
+            result = tallyd.run_program(errand, server.data)
+            self.assertNotEqual(result.returncode, 0)
+            self.assertIn("format version 2", result.stderr)
+        with open(path, "rb") as file:
+            self.assertEqual(file.read(), before)
+
+    def test_an_unfinished_write_at_the_end_is_cut_off(self):
+        server = self.server()
+        write_views(server, 1, 10)
+        server.kill()
+        path = server.segments()[-1]
+        with open(path, "rb") as file:
+            end = len(file.read().rstrip(b"\0"))
+        flip_bit(path, end - 3)  # as if the last group had reached the disk in part
+        checked = tallyd.run_program("--check", server.data)
+        self.assertEqual(checked.returncode, 0, checked.stderr)
+        self.assertIn("unfinished write", checked.stdout)
+        server.start()
+        self.assertIn("cut an unfinished write off", server.messages())
+        self.assertEqual(self.views(server), 9)
+
+    def test_a_flipped_bit_in_the_middle_is_found_named_and_repaired_on_demand(self):
+        server = self.server()
+        write_views(server, 1, 10)
+        server.kill()
+        server.start()
+        write_views(server, 11, 20)
+        self.assertEqual(server.stop(), 0)
+
+        checked = tallyd.run_program("--check", server.data)
+        self.assertEqual(checked.returncode, 0, checked.stderr)
+        self.assertIn("20 events are sound", checked.stdout)
+        self.assertIn("closed in order", checked.stdout)
+
+        path = server.segments()[0]
+        flip_bit(path, HEADER_BYTES + 500)
+        where = rf"{path}: offset \d+"
+        self.assert_start_fails(server, where)
+        checked = tallyd.run_program("--check", server.data)
+        self.assertEqual(checked.returncode, 1)
+        self.assertRegex(checked.stdout, "damage: " + where)
+        self.assertRegex(checked.stderr, where)
+        self.assert_start_fails(server, where)  # looking has changed nothing
+
+        repaired = tallyd.run_program("--repair", server.data)
+        self.assertEqual(repaired.returncode, 0, repaired.stderr)
+        self.assertRegex(repaired.stdout, r"segment 1: cut from offset \d+ on, with \d+ sound")
+        self.assertRegex(repaired.stdout, "segment 2: cut from offset 0 on, with .*10 events")
+        self.assertIn("the log ends before the damage now", repaired.stdout)
+        self.assertTrue(os.path.exists(path + ".cut"))
+
+        server.start()
+        views = self.views(server)
+        self.assertTrue(0 < views < 10, views)
+        write_views(server, views + 1, views + 5)
+        self.assertEqual(server.stop(), 0)
+        server.start()
+        self.assertEqual(self.views(server), views + 5)
+        self.assertEqual(server.stop(), 0)
+        again = tallyd.run_program("--repair", server.data)
+        self.assertEqual(again.returncode, 0)
+        self.assertIn("there is nothing to repair", again.stdout)
+
+    def test_a_flipped_bit_in_a_header_is_found(self):
+        server = self.server()
+        write_views(server, 1, 3)
+        server.kill()
+        path = server.segments()[0]
+        flip_bit(path, 24)
+        self.assert_start_fails(server, f"{path}: offset 0: the header's checksum does not match")
+
+
+if __name__ == "__main__":
+    tallyd.main()

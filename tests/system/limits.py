@@ -1,0 +1,231 @@
+"""limits.py - what a client may not do: too long, too many, too slow, or not even our protocol."""
+
+import contextlib
+import os
+import resource
+import socket
+import subprocess
+import time
+
+import tallyd
+
+
+def cpu_seconds(pid):
+    """What the process has used up so far."""
+    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+        fields = file.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def memory_bytes(pid):
+    with open(f"/proc/{pid}/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * resource.getpagesize()
+
+
+class Sizes(tallyd.Case):
+    @classmethod
+    def setUpClass(cls):
+        cls.shared = tallyd.Server("--workers", "1").start()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.shared.remove()
+
+    def setUp(self):
+        self.one = self.client(self.shared)
+
+    def test_ids_users_keys_and_regions_have_their_longest(self):
+        self.assertEqual(self.one.call("INCR", "i" * 256), 1)
+        self.assertEqual(self.one.call("LIKE", "i" * 255, "u" * 128), 1)
+        self.assertEqual(self.one.call("COUNTER.ADD", "c", "1", "ID", "k" * 128, "REGION",
+                                       "r" * 64), 1)
+        for command in (("INCR", "i" * 257), ("GET", "i" * 257), ("LIKE", "i" * 257, "ann"),
+                        ("INCR", ""), ("LIKE", "v", ""), ("LIKE", "v", "u" * 129),
+                        ("COUNTER.ADD", "c", "1", "ID", "k" * 129),
+                        ("COUNTER.ADD", "c", "1", "REGION", "r" * 65),
+                        ("INCRBY", "c", "9" * 1000)):
+            with self.subTest(command=command), self.refused("ERR"):
+                self.one.call(*command)
+        self.assertEqual(self.one.call("GET", "c"), "1")
+
+    def test_ids_are_bytes(self):
+        for number, name in enumerate((b"\xff\xfe", b"a\r\nb", b"a\0b", "ж".encode(), b" ",
+                                       b"{a}:*?[x]")):
+            with self.subTest(name=name):
+                self.assertEqual(self.one.call("INCRBY", name, number), number)
+                self.assertEqual(self.one.call("GET", name), str(number))
+
+    def test_a_bulk_and_a_request_have_their_longest(self):
+        self.assertEqual(len(self.one.call("ECHO", "x" * (1 << 20))), 1 << 20)
+        for opening in (b"*2\r\n$4\r\nECHO\r\n$1048577\r\n", b"*1025\r\n", b"*-2147483648\r\n",
+                        b"*1\r\n$2147483647\r\n", b"*1\r\n$99999999999999999999\r\n",
+                        b"*1\r\n$-1\r\n", b"*1\r\n:5\r\n", b"*x\r\n", b"x" * 70000,
+                        b"SET \"unbalanced\r\n"):
+            with self.subTest(opening=opening[:40]):
+                client = self.client(self.shared, timeout_s=5)
+                client.send_bytes(opening)
+                reply = client.read()
+                self.assertIsInstance(reply, tallyd.ReplyError)
+                self.assertTrue(str(reply).startswith("ERR Protocol error"), reply)
+                self.assertTrue(client.is_closed())
+
+    def test_arguments_have_their_most(self):
+        self.assertEqual(self.one.call("MGET", *["nobody"] * 1023), [None] * 1023)
+        self.one.send_bytes(b"*1025\r\n$4\r\nMGET\r\n" + b"$1\r\nx\r\n" * 1024)
+        self.assertIsInstance(self.one.read(), tallyd.ReplyError)
+
+    def test_ten_thousand_commands_in_one_write_are_answered_in_order(self):
+        commands = []
+        expected = []
+        for i in range(2500):
+            commands += [("INCR", "pipelined"), ("ECHO", str(i)), ("LIKE", "pipelined-item", str(i)),
+                         ("GET", "pipelined")]
+            expected += [i + 1, str(i), 1, str(i + 1)]
+        self.assertEqual(self.one.pipeline(commands), expected)
+
+    def test_an_error_in_a_pipeline_is_answered_in_its_place(self):
+        replies = self.one.pipeline([("INCR", "orderly"), ("NOSUCH",), ("INCR", "orderly"),
+                                     ("INCRBY", "orderly", "x"), ("LIKE", "a"), ("GET", "orderly")])
+        self.assertEqual([type(reply) for reply in replies],
+                         [int, tallyd.ReplyError, int, tallyd.ReplyError, tallyd.ReplyError, str])
+        self.assertEqual(replies[5], "2")
+
+    def test_bytes_may_come_one_by_one(self):
+        data = tallyd.encode("INCR", "dribble") + b"GET dribble\r\n" + tallyd.encode("PING")
+        for i in range(len(data)):
+            self.one.send_bytes(data[i:i + 1])
+            time.sleep(0.001)
+        self.assertEqual([self.one.read() for _ in range(3)], [1, "1", "PONG"])
+
+    def test_http_is_turned_away_before_its_body_is_taken_for_commands(self):
+        for request in (b"POST / HTTP/1.1\r\nHost: x\r\n\r\nINCR stolen\r\n",
+                        b"GET / HTTP/1.1\r\nHost: x\r\n\r\nINCR stolen\r\n",
+                        b"Host: x\r\nINCR stolen\r\n"):
+            with self.subTest(request=request):
+                client = self.client(self.shared, timeout_s=5)
+                client.send_bytes(request)
+                self.assertTrue(client.is_closed())
+                self.assertIsNone(self.one.call("GET", "stolen"))
+
+    def test_a_reader_that_pauses_gets_all_its_answers_and_hinders_nobody(self):
+        slow = self.client(self.shared, timeout_s=1)
+        payload = "x" * 1000
+        count = 0
+        with contextlib.suppress(socket.timeout):
+            for count in range(1, 100000):
+                slow.send(("ECHO", payload + str(count)))
+        self.assertLess(count, 99999, "the server stops reading from it at some point")
+        self.assertLess(memory_bytes(self.shared.pid), 400 << 20)
+
+        begin = time.monotonic()
+        for _ in range(100):
+            self.one.call("INCR", "beside")
+        self.assertLess(time.monotonic() - begin, 5)
+
+        slow.socket.settimeout(tallyd.REPLY_WITHIN_S)
+        for i in range(1, count):
+            self.assertEqual(slow.read(), payload + str(i))
+
+
+class Crowds(tallyd.Case):
+    def test_one_connection_too_many_is_told_so_and_closed(self):
+        server = self.server("--max-connections", "20", "--workers", "2")
+        clients = [self.client(server) for _ in range(20)]
+        for client in clients:
+            self.assertEqual(client.call("PING"), "PONG")
+        surplus = self.client(server, timeout_s=5)
+        self.assertEqual(str(surplus.read()), "ERR max number of clients reached")
+        self.assertTrue(surplus.is_closed())
+        for client in clients:
+            self.assertEqual(client.call("PING"), "PONG")
+
+        clients[0].close()
+
+        def gets_in():
+            try:
+                with server.connect() as client:
+                    return client.call("PING") == "PONG"
+            except (tallyd.ReplyError, ConnectionError):
+                return False
+        tallyd.wait_until(gets_in, 5, "there is room for another")
+
+    def test_when_the_files_run_out_it_does_not_spin_and_goes_on_after(self):
+        server = self.server("--workers", "1", "--max-connections", "10000")
+        first = self.client(server)
+        first.call("PING")
+        used = len(os.listdir(f"/proc/{server.pid}/fd"))
+        limited = subprocess.run(["prlimit", f"--pid={server.pid}", f"--nofile={used + 10}"],
+                                 check=False, capture_output=True)
+        self.need(limited.returncode == 0, "prlimit cannot limit the files of a process")
+        crowd = [self.client(server, timeout_s=2) for _ in range(40)]
+        time.sleep(0.3)
+        before = cpu_seconds(server.pid)
+        time.sleep(1.5)
+        self.assertLess(cpu_seconds(server.pid) - before, 0.5)
+        self.assertEqual(first.call("INCR", "views"), 1)
+
+        for client in crowd:
+            client.close()
+
+        def gets_in():
+            try:
+                with server.connect(timeout_s=2) as client:
+                    return client.call("PING") == "PONG"
+            except (OSError, ConnectionError):
+                return False
+        tallyd.wait_until(gets_in, 10, "it takes new connections")
+
+
+class Patience(tallyd.Case):
+    def test_a_half_sent_request_times_out_and_a_silent_client_does_not(self):
+        server = self.server("--request-timeout", "1s")
+        silent = self.client(server)
+        half = self.client(server, timeout_s=8)
+        half.send_bytes(b"*2\r\n$4\r\nINCR\r\n$5\r\nvie")
+        begin = time.monotonic()
+        self.assertTrue(half.is_closed())
+        self.assertTrue(0.5 < time.monotonic() - begin < 6)
+        self.assertEqual(silent.call("PING"), "PONG")
+
+    def test_dribbling_does_not_help(self):
+        server = self.server("--request-timeout", "1s")
+        client = self.client(server, timeout_s=8)
+        client.send_bytes(b"*2\r\n$4\r\nECHO\r\n$1000\r\n")
+        begin = time.monotonic()
+        with self.assertRaises(OSError):
+            while time.monotonic() - begin < 8:
+                client.send_bytes(b"x")
+                time.sleep(0.05)
+        self.assertLess(time.monotonic() - begin, 7)
+
+    def test_an_idle_client_times_out_unless_it_listens(self):
+        server = self.server("--idle-timeout", "1s")
+        idle = self.client(server, timeout_s=8)
+        listener = self.client(server)
+        listener.send(("SUBSCRIBE", "views"))
+        self.assertEqual(listener.read()[0], "subscribe")
+        busy = self.client(server)
+        begin = time.monotonic()
+        while time.monotonic() - begin < 3:
+            self.assertEqual(busy.call("PING"), "PONG")
+            time.sleep(0.2)
+        idle.socket.settimeout(4)
+        self.assertTrue(idle.is_closed())
+        busy.call("INCR", "views")
+        self.assertEqual(listener.read()[:2], ["message", "views"])
+
+    def test_a_reader_past_the_output_limit_is_closed_and_hinders_nobody(self):
+        server = self.server("--max-output", "64KiB", "--workers", "1")
+        slow = self.client(server, timeout_s=5)
+        other = self.client(server)
+        with self.assertRaises(ConnectionError):
+            for _ in range(1000):
+                slow.send(("ECHO", "x" * 30000))
+        begin = time.monotonic()
+        self.assertEqual(other.call("INCR", "views"), 1)
+        self.assertLess(time.monotonic() - begin, 2)
+        server.wait_message("its answers pile up")
+
+
+if __name__ == "__main__":
+    tallyd.main()
