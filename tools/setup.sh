@@ -10,7 +10,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-run="gcc libc6-dev make cmake ninja-build pkg-config libuv1-dev libxxhash-dev libgmp-dev libroaring-dev"
+run="gcc libc6-dev make cmake ninja-build pkg-config libuv1-dev libxxhash-dev libgmp-dev"
 test="git libcmocka-dev libhiredis-dev redis-server redis-tools python3 python3-redis strace"
 check="clang clang-format clang-tidy libclang-rt-14-dev cppcheck shellcheck"
 
