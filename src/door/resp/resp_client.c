@@ -151,10 +151,8 @@ void resp_client_unhold(struct resp_client *client, enum resp_hold why)
     update_wants(client);
 }
 
-void resp_client_touch(struct resp_client *client)
+void resp_client_touch_first(struct resp_client *client)
 {
-    if (client->touched)
-        return;
     client->touched = true;
     client->next_touched = client->worker->touched;
     client->worker->touched = client;
@@ -446,15 +444,21 @@ void resp_client_tick(struct resp_client *client, uint64_t now_ms)
 
 /* ---- for the handlers of commands ---- */
 
+static bool check(struct resp_client *client, size_t count)
+{
+    struct error error;
+    if (resp_pass_check(&client->worker->pass, count, &error) == ERR_OK)
+        return true;
+    resp_client_fail_with(client, &error);
+    return false;
+}
+
 bool resp_client_submit(struct resp_client *client, size_t count, resp_answer_fn *answer,
                         void *extra)
 {
     struct resp_pass *pass = &client->worker->pass;
-    struct error error;
-    if (resp_pass_check(pass, count, &error) != ERR_OK) {
-        resp_client_fail_with(client, &error);
+    if (!resp_pass_is_plain(pass, count) && !check(client, count))
         return false;
-    }
     resp_pass_request(pass, client, count, answer, extra);
     client->unanswered++;
     return true;
@@ -512,13 +516,10 @@ void resp_client_fail_integer(struct resp_client *client)
     fail(client, "ERR value is not an integer or out of range");
 }
 
-bool resp_client_answer_error(struct resp_client *client, const struct op *op)
+void resp_client_answer_code(struct resp_client *client, enum err code)
 {
-    if (__builtin_expect(op->code == ERR_OK, 1))
-        return false;
     char text[ERROR_TEXT_SIZE];
-    resp_reply_describe(op->code, NULL, text, sizeof(text));
+    resp_reply_describe(code, NULL, text, sizeof(text));
     resp_reply_error(&client->reply, "%s", text);
     gauge_add(&client->worker->stats.errors, 1);
-    return true;
 }

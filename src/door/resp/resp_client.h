@@ -127,7 +127,12 @@ void resp_client_unhold(struct resp_client *client, enum resp_hold why);
 /* ---- for the handlers of commands ---- */
 
 /* Notes that the client's reply was written to. */
-void resp_client_touch(struct resp_client *client);
+void resp_client_touch_first(struct resp_client *client);
+static inline void resp_client_touch(struct resp_client *client)
+{
+    if (!client->touched)
+        resp_client_touch_first(client);
+}
 
 /* The last `count` ops of the pass are a request of this client. Checks them
  * first, and answers the error if they make no sense: false then. */
@@ -145,6 +150,13 @@ void resp_client_fail_syntax(struct resp_client *client);
 void resp_client_fail_integer(struct resp_client *client);
 
 /* Answers an op's error, if it has one. */
-bool resp_client_answer_error(struct resp_client *client, const struct op *op);
+void resp_client_answer_code(struct resp_client *client, enum err code);
+static inline bool resp_client_answer_error(struct resp_client *client, const struct op *op)
+{
+    if (__builtin_expect(op->code == ERR_OK, 1))
+        return false;
+    resp_client_answer_code(client, op->code);
+    return true;
+}
 
 #endif

@@ -232,8 +232,9 @@ static void fail_lacking(struct resp_client *client, const struct resp_command *
 }
 
 /* What is wrong with it is answered in its turn, like everything else. */
-static void refuse(struct resp_client *client, const struct resp_command *command, unsigned argc,
-                   const struct slice *argv)
+static __attribute__((cold, noinline)) void refuse(struct resp_client *client,
+                                                   const struct resp_command *command,
+                                                   unsigned argc, const struct slice *argv)
 {
     if (is_http(argc, argv))
         turn_away_http(client);
@@ -249,13 +250,13 @@ static void refuse(struct resp_client *client, const struct resp_command *comman
 
 bool resp_command_run(struct resp_client *client, unsigned argc, const struct slice *argv)
 {
+    struct resp_worker *worker = client->worker;
     if (argc == 0)
         return true;
-    struct resp_worker *worker = client->worker;
     if (!resp_pass_has_room(&worker->pass, argc))
         return false;
 
-    const struct resp_command *command = find(resp_door_commands(worker->resp), argv[0]);
+    const struct resp_command *command = find(worker->commands, argv[0]);
     if (!command || !has_arity(command, argc) || (client->lacks & ~command->flags)) {
         refuse(client, command, argc, argv);
         return true;

@@ -19,13 +19,16 @@ void resp_parser_init(struct resp_parser *parser)
     parser->error[0] = '\0';
 }
 
-static enum resp_found broken(struct resp_parser *parser, const char *why)
+/* Off the path that requests take, so that it stays short. */
+#define COLD __attribute__((cold, noinline))
+
+static COLD enum resp_found broken(struct resp_parser *parser, const char *why)
 {
     snprintf(parser->error, sizeof(parser->error), "Protocol error: %s", why);
     return RESP_BROKEN;
 }
 
-static enum resp_found more(struct resp_parser *parser, size_t need)
+static COLD enum resp_found more(struct resp_parser *parser, size_t need)
 {
     parser->need = need;
     return RESP_MORE;
@@ -36,42 +39,53 @@ static bool is_digit(char c)
     return (unsigned char)(c - '0') <= 9;
 }
 
-/* Reads a number and the \r\n behind it. Returns RESP_REQUEST and moves *at
- * behind them, RESP_MORE, or RESP_BROKEN when it is no number. */
-static enum resp_found read_long_length(const char **at, const char *end, int64_t *ret_length)
+static inline bool is_line_end(const char *at)
 {
-    size_t left = (size_t)(end - *at);
-    const char *cr = memchr(*at, '\r', left < LENGTH_SIZE_MAX ? left : LENGTH_SIZE_MAX);
-    if (!cr)
-        return left < LENGTH_SIZE_MAX ? RESP_MORE : RESP_BROKEN;
-    if (cr + 1 == end)
-        return RESP_MORE;
-    if (cr[1] != '\n' || !decimal_parse((struct slice){*at, (size_t)(cr - *at)}, ret_length))
-        return RESP_BROKEN;
-    *at = cr + 2;
-    return RESP_REQUEST;
+    uint16_t here;
+    uint16_t wanted;
+    memcpy(&here, at, 2);
+    memcpy(&wanted, "\r\n", 2);
+    return here == wanted;
 }
 
-/* Nearly all lengths have one digit or two. */
-static inline enum resp_found read_length(const char **at, const char *end, int64_t *ret_length)
+/* Where the reading of a length stands: behind its line, or one of these. */
+static const char *const CUT = NULL;
+static const char not_a_length[1];
+
+static COLD const char *read_long_length(const char *at, const char *end, int64_t *ret_length)
 {
-    const char *digits = *at;
-    if (end - digits >= 4 && is_digit(digits[0])) {
-        if (digits[1] == '\r' && digits[2] == '\n') {
-            *ret_length = digits[0] - '0';
-            *at = digits + 3;
-            return RESP_REQUEST;
+    size_t left = (size_t)(end - at);
+    const char *cr = memchr(at, '\r', left < LENGTH_SIZE_MAX ? left : LENGTH_SIZE_MAX);
+    if (!cr)
+        return left < LENGTH_SIZE_MAX ? CUT : not_a_length;
+    if (cr + 1 == end)
+        return CUT;
+    if (cr[1] != '\n' || !decimal_parse((struct slice){at, (size_t)(cr - at)}, ret_length))
+        return not_a_length;
+    return cr + 2;
+}
+
+/* Reads a number and the line's end behind it. Nearly all lengths have one
+ * digit or two. */
+static inline const char *read_length(const char *at, const char *end, int64_t *ret_length)
+{
+    if (end - at >= 4 && is_digit(at[0])) {
+        if (is_line_end(at + 1)) {
+            *ret_length = at[0] - '0';
+            return at + 3;
         }
-        if (digits[2] == '\r' && digits[3] == '\n' && is_digit(digits[1]) && digits[0] != '0') {
-            *ret_length = (digits[0] - '0') * 10 + (digits[1] - '0');
-            *at = digits + 4;
-            return RESP_REQUEST;
+        if (is_line_end(at + 2) && is_digit(at[1]) && at[0] != '0') {
+            *ret_length = (at[0] - '0') * 10 + (at[1] - '0');
+            return at + 4;
         }
     }
-    return read_long_length(at, end, ret_length);
+    int64_t length = 0; /* its address is taken here only, so the caller's can stay in a register */
+    const char *next = read_long_length(at, end, &length);
+    *ret_length = length;
+    return next;
 }
 
-static enum resp_found no_dollar(struct resp_parser *parser, char got)
+static COLD enum resp_found no_dollar(struct resp_parser *parser, char got)
 {
     char why[32];
     snprintf(why, sizeof(why), "expected '$', got '%c'", got >= ' ' && got <= '~' ? got : '?');
@@ -82,40 +96,40 @@ static enum resp_found parse_array(struct resp_parser *parser, struct slice data
 {
     const char *at = data.data + 1;
     const char *end = data.data + data.size;
+    const bool stranger = parser->stranger;
 
     int64_t count;
-    enum resp_found found = read_length(&at, end, &count);
-    if (found == RESP_MORE)
+    at = read_length(at, end, &count);
+    if (at == CUT)
         return more(parser, data.size + 1);
-    if (found == RESP_BROKEN || count > (int64_t)RESP_ARGS_MAX)
+    if (at == not_a_length || count > (int64_t)RESP_ARGS_MAX)
         return broken(parser, "invalid multibulk length");
-    if (parser->stranger && count > (int64_t)RESP_STRANGER_ARGS_MAX)
+    if (stranger && count > (int64_t)RESP_STRANGER_ARGS_MAX)
         return broken(parser, "unauthenticated multibulk length");
 
-    unsigned argc = 0;
-    for (; argc < count; argc++) {
+    struct slice *arg = parser->argv;
+    for (int64_t left = count; left > 0; left--) {
         if (at == end)
             return more(parser, data.size + 1);
         if (*at != '$')
             return no_dollar(parser, *at);
-        at++;
         int64_t size;
-        found = read_length(&at, end, &size);
-        if (found == RESP_MORE)
+        at = read_length(at + 1, end, &size);
+        if (at == CUT)
             return more(parser, data.size + 1);
-        if (found == RESP_BROKEN || size < 0 || size > (int64_t)RESP_BULK_BYTES_MAX)
+        if (at == not_a_length || (uint64_t)size > RESP_BULK_BYTES_MAX)
             return broken(parser, "invalid bulk length");
-        if (parser->stranger && size > (int64_t)RESP_STRANGER_BYTES_MAX)
+        if (stranger && size > (int64_t)RESP_STRANGER_BYTES_MAX)
             return broken(parser, "unauthenticated bulk length");
         if (end - at < size + 2)
             return more(parser, (size_t)(at - data.data) + (size_t)size + 2);
-        parser->argv[argc] = (struct slice){at, (size_t)size};
+        *arg++ = (struct slice){at, (size_t)size};
         at += size;
-        if (at[0] != '\r' || at[1] != '\n')
+        if (!is_line_end(at))
             return broken(parser, "expected CRLF behind a bulk string");
         at += 2;
     }
-    parser->argc = argc;
+    parser->argc = (unsigned)(arg - parser->argv);
     parser->used = (size_t)(at - data.data);
     return RESP_REQUEST;
 }
@@ -236,7 +250,7 @@ static enum resp_found parse_words(struct resp_parser *parser, const char *at, c
     return RESP_REQUEST;
 }
 
-static enum resp_found parse_line(struct resp_parser *parser, struct slice data)
+static COLD enum resp_found parse_line(struct resp_parser *parser, struct slice data)
 {
     size_t look = data.size < RESP_INLINE_BYTES_MAX ? data.size : RESP_INLINE_BYTES_MAX;
     const char *newline = memchr(data.data, '\n', look);

@@ -178,11 +178,9 @@ void resp_reply_digits(struct resp_reply *reply, const struct number *number)
     resp_reply_bulk(reply, (struct slice){digits, (size_t)(end - digits)});
 }
 
-void resp_reply_number(struct resp_reply *reply, const struct number *number)
+void resp_reply_big(struct resp_reply *reply, const struct number *number)
 {
-    if (!number->big) {
-        resp_reply_integer(reply, number->small);
-    } else if (reply->version == 3) {
+    if (reply->version == 3) {
         resp_reply_raw(reply, SLICE("("));
         if (number_format(number, &reply->bytes) != ERR_OK)
             reply->overflow = true;

@@ -52,8 +52,7 @@ void resp_reply_null(struct resp_reply *reply);
 void resp_reply_bulk(struct resp_reply *reply, struct slice bytes);
 void resp_reply_text(struct resp_reply *reply, const char *text); /* a bulk, too */
 
-/* An integer of any size as an integer, and as a bulk of its digits. */
-void resp_reply_number(struct resp_reply *reply, const struct number *number);
+/* An integer of any size as a bulk of its digits; see also resp_reply_number(). */
 void resp_reply_digits(struct resp_reply *reply, const struct number *number);
 
 /* Heads: `count` things follow, or pairs of things in a map. */
@@ -80,6 +79,16 @@ static inline void resp_reply_integer(struct resp_reply *reply, int64_t number)
         return;
     }
     resp_reply_line(reply, ':', number);
+}
+
+/* An integer of any size. */
+void resp_reply_big(struct resp_reply *reply, const struct number *number);
+static inline void resp_reply_number(struct resp_reply *reply, const struct number *number)
+{
+    if (number->big)
+        resp_reply_big(reply, number);
+    else
+        resp_reply_integer(reply, number->small);
 }
 
 #endif

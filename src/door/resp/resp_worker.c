@@ -316,6 +316,7 @@ void resp_worker_init(struct resp_worker *worker, struct resp *resp, unsigned in
 {
     worker->resp = resp;
     worker->service = resp_door_service(resp);
+    worker->commands = resp_door_commands(resp);
     worker->index = index;
     lock_init(&worker->lock);
     resp_parser_init(&worker->parser);

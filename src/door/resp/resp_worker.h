@@ -49,8 +49,9 @@ struct resp_worker_stats {
 };
 
 struct resp_worker {
-    struct resp *resp;       /* borrowed */
-    struct service *service; /* borrowed */
+    struct resp *resp;                    /* borrowed */
+    struct service *service;              /* borrowed */
+    const struct resp_commands *commands; /* borrowed */
     unsigned index;
 
     struct loop *loop; /* borrowed; NULL until resp_listen() */
