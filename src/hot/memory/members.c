@@ -89,23 +89,19 @@ static void block_add(struct entry *item, struct user user, uint8_t kind)
     assert(!block_full(item));
 
     unsigned index = item->block_head.count;
-    if (index == item->block_head.capacity)
-        block_resize(item, block_capacity(index + 1), item->block_head.mixed);
-    item->block[index] = user.number;
     uint8_t tag = tag_of(kind, user.class);
-    if (item->block_head.mixed) {
+    if (index == 0 && !item->block_head.mixed)
+        item->block_head.tag = tag;
+    bool mixed = item->block_head.mixed || item->block_head.tag != tag;
+    bool full = index == item->block_head.capacity;
+    if (full || mixed != item->block_head.mixed)
+        block_resize(item, full ? block_capacity(index + 1) : item->block_head.capacity, mixed);
+
+    /* Only now: resizing copies what is counted. */
+    item->block[index] = user.number;
+    if (mixed)
         block_tags(item)[index] = tag;
-        item->block_head.count++;
-    } else {
-        if (index == 0)
-            item->block_head.tag = tag;
-        /* Not counted before its tag is settled: a change to mixed copies the counted ones. */
-        if (item->block_head.tag != tag) {
-            block_resize(item, item->block_head.capacity, true);
-            block_tags(item)[index] = tag;
-        }
-        item->block_head.count++;
-    }
+    item->block_head.count++;
 }
 
 static void block_drop(struct entry *item, unsigned index)
