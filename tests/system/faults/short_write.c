@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <stddef.h>
-#include <sys/types.h>
+#include <unistd.h>
 
 ssize_t pwrite(int fd, const void *data, size_t size, off_t offset)
 {
