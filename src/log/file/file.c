@@ -37,8 +37,9 @@
 
 #define RETRY_NS (UINT64_C(1000) * 1000 * 1000)
 
-/* The first segment of a start is small, so that starting is quick and many
- * starts do not fill the disk. */
+/* The first segment of a start is small, and each one after it twice as large,
+ * up to the size that was asked for: starting is quick, many starts do not fill
+ * the disk, and the next segment is always ready before this one is full. */
 #define FIRST_SEGMENT_BYTES (4u << 20)
 
 struct file_log {
@@ -210,12 +211,20 @@ static void want_segment(struct file_log *log, uint64_t size_bytes)
     pthread_cond_signal(&log->wanted);
 }
 
-/* The size of a segment that can take a group of this size. */
-static uint64_t fitting_segment(const struct file_log *log, uint64_t group_size)
+/* The size of the segment behind this one. */
+static uint64_t following_bytes(const struct file_log *log)
 {
+    uint64_t size = log->segment ? 2 * log->segment_bytes : FIRST_SEGMENT_BYTES;
+    return size < log->options.segment_bytes ? size : log->options.segment_bytes;
+}
+
+/* The same, if it has to take a group of this size. */
+static uint64_t fitting_bytes(const struct file_log *log, uint64_t group_size)
+{
+    uint64_t following = following_bytes(log);
     uint64_t size = SEGMENT_HEADER_BYTES + group_size;
     size = (size + SEGMENT_ALIGN - 1) / SEGMENT_ALIGN * SEGMENT_ALIGN;
-    return size > log->options.segment_bytes ? size : log->options.segment_bytes;
+    return size > following ? size : following;
 }
 
 /* Goes over to the next segment for a group of this size. ERR_BUSY while none
@@ -230,15 +239,14 @@ static enum err rotate(struct file_log *log, uint64_t group_size, struct error *
     if (!next)
         return waiting;
 
-    uint64_t fitting_bytes = fitting_segment(log, group_size);
-    if (next_bytes < fitting_bytes && next_bytes < SEGMENT_HEADER_BYTES + group_size) {
+    if (next_bytes < SEGMENT_HEADER_BYTES + group_size) {
         disk_file_close(next);
-        want_segment(log, fitting_bytes);
+        want_segment(log, fitting_bytes(log, group_size));
         return ERR_BUSY;
     }
     enum err err = begin_segment(log, next, FOLDER_NEXT, next_bytes, error);
     if (!err)
-        want_segment(log, log->options.segment_bytes);
+        want_segment(log, following_bytes(log));
     return err;
 }
 
@@ -642,9 +650,7 @@ static void continue_chain(struct file_log *log)
 
 static enum err begin_first_segment(struct file_log *log, struct error *error)
 {
-    uint64_t size_bytes = log->options.segment_bytes;
-    if (size_bytes > FIRST_SEGMENT_BYTES)
-        size_bytes = FIRST_SEGMENT_BYTES;
+    uint64_t size_bytes = following_bytes(log);
     struct disk_file *file;
     enum err err = prepare_all(&log->folder, FOLDER_FIRST_NEW, size_bytes, &file, error);
     if (err)
@@ -659,7 +665,7 @@ static enum err begin_first_segment(struct file_log *log, struct error *error)
  * new one: no group is written to a file before it has got its number. */
 static enum err adopt_next(struct file_log *log, struct error *error)
 {
-    log->wanted_bytes = log->options.segment_bytes;
+    log->wanted_bytes = following_bytes(log);
     char path[FOLDER_PATH_BYTES];
     struct disk_file *file;
     enum err err = disk_open(log->folder.disk, folder_path_of(&log->folder, FOLDER_NEXT, path),
@@ -669,7 +675,7 @@ static enum err adopt_next(struct file_log *log, struct error *error)
 
     uint64_t size_bytes;
     err = disk_file_size(file, &size_bytes, error);
-    if (err || size_bytes != log->options.segment_bytes) {
+    if (err || size_bytes < 2 * SEGMENT_HEADER_BYTES || size_bytes % SEGMENT_ALIGN != 0) {
         disk_file_close(file);
         return err;
     }
@@ -691,15 +697,17 @@ static enum err file_start(struct log *base, struct error *error)
         return err;
 
     continue_chain(log);
-    err = adopt_next(log, error);
-    if (!err)
-        err = begin_first_segment(log, error);
-    if (err == ERR_FULL) { /* reading goes on, and writing when there is space */
+    err = begin_first_segment(log, error);
+    bool full = err == ERR_FULL;
+    if (!err || full)
+        err = adopt_next(log, error);
+    if (err)
+        return err;
+    if (full && !log->next) { /* reading goes on, and writing when there is space */
         log->retry_ns = env_monotonic_ns(log->env) + RETRY_NS;
         note_space(log, &log->prepare_full, true);
-        err = ERR_OK;
     }
-    return err ? err : start_threads(log, error);
+    return start_threads(log, error);
 }
 
 /* ---- the port ---- */

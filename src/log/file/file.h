@@ -11,7 +11,8 @@
 
 struct file_log_options {
     const char *folder;         /* the data folder; created when missing */
-    uint64_t segment_bytes;     /* size of a new segment; a multiple of 4096 */
+    uint64_t segment_bytes;     /* size of a segment; a multiple of 4096; the first ones of a
+                                   start are smaller */
     uint64_t pending_bytes_max; /* appended and not yet written: ERR_BUSY past it */
     bool manual;                /* no threads: the owner calls file_log_step(); for the simulator */
     /* Called when the log cannot go on: an I/O error on write or sync. Nothing
