@@ -13,15 +13,12 @@
 #include "hot/memory/table.h"
 
 /* A hash is cut in two: its high half is the tag within the stripe's table, its
- * lowest bits are the stripe. A number, likewise:
- *
- *   31                    6 5      0
- *   | index in the stripe  | stripe |
- */
-#define STRIPES          64u
-#define STRIPE_BITS      6u
-#define STRIPE_USERS_MAX (UINT32_C(1) << (32 - STRIPE_BITS))
-#define CHUNK_USERS      256u
+ * lowest bits are the stripe. Numbers are given out in the order in which users
+ * first come, over all stripes: a set of new users then grows at its end. */
+#define STRIPES     64u
+#define CHUNK_USERS 4096u
+#define CHUNKS_MAX  (1u << 20) /* for 2^32 users */
+#define NOBODY      UINT32_MAX /* this number is not given out */
 
 /* ---- a name, as it is kept ---- */
 
@@ -33,7 +30,7 @@
  * names that are not long are equal when all 17 bytes are. */
 struct name {
     uint8_t form;
-    unsigned char bytes[INLINE_BYTES]; /* of a long name: the address of a struct long_name */
+    unsigned char bytes[INLINE_BYTES]; /* of a long name: address of a struct long_name, stripe */
 };
 
 struct long_name {
@@ -60,11 +57,17 @@ static bool shorten(struct slice text, struct name *ret_name)
     return true;
 }
 
-static uint32_t long_ref(const struct name *name)
-{
+/* Where a long name is: its address in the heap of a stripe. */
+struct long_place {
     uint32_t ref;
-    memcpy(&ref, name->bytes, sizeof(ref));
-    return ref;
+    uint32_t stripe;
+};
+
+static struct long_place long_place(const struct name *name)
+{
+    struct long_place place;
+    memcpy(&place, name->bytes, sizeof(place));
+    return place;
 }
 
 static size_t long_size(size_t text_size)
@@ -72,18 +75,16 @@ static size_t long_size(size_t text_size)
     return offsetof(struct long_name, bytes) + text_size;
 }
 
-/* ---- a stripe: single-threaded, under its lock ---- */
+/* ---- the parts ---- */
 
 struct chunk {
     struct name names[CHUNK_USERS];
 };
 
+/* Single-threaded, under its lock. */
 struct stripe {
     struct lock lock;
-    struct table table;    /* from hash to index + 1 */
-    struct chunk **chunks; /* owned */
-    uint32_t chunk_capacity;
-    uint32_t count;
+    struct table table; /* from hash to number + 1 */
 
     /* Where the table's slots are, for those who prefetch without the lock; the
      * two may not belong together for a moment, and the hint is then a bad one. */
@@ -93,8 +94,12 @@ struct stripe {
     struct heap long_names;
 };
 
+/* A name is written once, before anybody can know its number, and stays where
+ * it is: reading it needs no lock. */
 struct users {
     uint64_t hash_key;
+    _Atomic(uint64_t) count;         /* numbers given out */
+    _Atomic(struct chunk *) *chunks; /* owned; CHUNKS_MAX of them, NULL = not yet needed */
     struct stripe stripes[STRIPES];
 };
 
@@ -113,48 +118,42 @@ static void stripe_init(struct stripe *stripe, uint32_t salt)
     publish_hint(stripe);
 }
 
-static uint32_t chunk_count(const struct stripe *stripe)
-{
-    return (stripe->count + CHUNK_USERS - 1) / CHUNK_USERS;
-}
-
 static void stripe_done(struct stripe *stripe)
 {
     lock_done(&stripe->lock);
     table_done(&stripe->table);
     heap_done(&stripe->long_names);
-    for (uint32_t i = 0; i < chunk_count(stripe); i++)
-        free(stripe->chunks[i]);
-    free(stripe->chunks);
 }
 
-static struct name *name_at(const struct stripe *stripe, uint32_t index)
+static struct name *name_at(const struct users *users, uint32_t number)
 {
-    return &stripe->chunks[index / CHUNK_USERS]->names[index % CHUNK_USERS];
+    struct chunk *chunk =
+        atomic_load_explicit(&users->chunks[number / CHUNK_USERS], memory_order_acquire);
+    return &chunk->names[number % CHUNK_USERS];
 }
 
 static bool is_long_text(const struct stripe *stripe, const struct name *name, struct slice text)
 {
     if (name->form != FORM_LONG)
         return false;
-    const struct long_name *long_name = heap_at(&stripe->long_names, long_ref(name));
+    const struct long_name *long_name = heap_at(&stripe->long_names, long_place(name).ref);
     return slice_equal((struct slice){long_name->bytes, long_name->size}, text);
 }
 
-/* The index of the name, which is `wanted` if it is short; STRIPE_USERS_MAX if it is not there. */
-static uint32_t find(const struct stripe *stripe, struct slice text, uint64_t hash, bool is_short,
-                     const struct name *wanted)
+/* The number of the name, which is `wanted` if it is short; NOBODY if it is not there. */
+static uint32_t find(const struct users *users, const struct stripe *stripe, struct slice text,
+                     uint64_t hash, bool is_short, const struct name *wanted)
 {
     uint32_t at = TABLE_START;
     for (uint32_t ref; (ref = table_find(&stripe->table, hash, &at)) != 0;) {
-        const struct name *name = name_at(stripe, ref - 1);
+        const struct name *name = name_at(users, ref - 1);
         if (is_short ? memcmp(name, wanted, sizeof(*name)) == 0 : is_long_text(stripe, name, text))
             return ref - 1;
     }
-    return STRIPE_USERS_MAX;
+    return NOBODY;
 }
 
-static struct name keep_long(struct stripe *stripe, struct slice text)
+static struct name keep_long(struct stripe *stripe, uint32_t stripe_number, struct slice text)
 {
     uint32_t ref = heap_take(&stripe->long_names, long_size(text.size));
     struct long_name *long_name = heap_at(&stripe->long_names, ref);
@@ -162,30 +161,35 @@ static struct name keep_long(struct stripe *stripe, struct slice text)
     memcpy(long_name->bytes, text.data, text.size);
 
     struct name name = {.form = FORM_LONG};
-    memcpy(name.bytes, &ref, sizeof(ref));
+    struct long_place place = {.ref = ref, .stripe = stripe_number};
+    memcpy(name.bytes, &place, sizeof(place));
     return name;
 }
 
-static void add_chunk(struct stripe *stripe)
+/* Makes sure that a chunk is there; two may try at once, and one of them wins. */
+static void need_chunk(struct users *users, uint32_t index)
 {
-    uint32_t count = chunk_count(stripe);
-    if (count == stripe->chunk_capacity) {
-        stripe->chunk_capacity += stripe->chunk_capacity / 2 + 4;
-        stripe->chunks =
-            memory_resize(stripe->chunks, stripe->chunk_capacity * sizeof(*stripe->chunks));
-    }
-    stripe->chunks[count] = memory_take(sizeof(struct chunk));
+    if (atomic_load_explicit(&users->chunks[index], memory_order_acquire))
+        return;
+    struct chunk *chunk = memory_take(sizeof(*chunk));
+    struct chunk *none = NULL;
+    if (!atomic_compare_exchange_strong(&users->chunks[index], &none, chunk))
+        free(chunk);
 }
 
-static uint32_t append(struct stripe *stripe, struct name name, uint64_t hash)
+static uint32_t append(struct users *users, struct stripe *stripe, struct name name, uint64_t hash)
 {
-    if (stripe->count % CHUNK_USERS == 0)
-        add_chunk(stripe);
-    uint32_t index = stripe->count++;
-    *name_at(stripe, index) = name;
-    table_add(&stripe->table, hash, index + 1);
+    uint64_t next = atomic_fetch_add_explicit(&users->count, 1, memory_order_relaxed);
+    if (next >= NOBODY) {
+        atomic_fetch_sub_explicit(&users->count, 1, memory_order_relaxed);
+        return NOBODY;
+    }
+    uint32_t number = (uint32_t)next;
+    need_chunk(users, number / CHUNK_USERS);
+    *name_at(users, number) = name;
+    table_add(&stripe->table, hash, number + 1);
     publish_hint(stripe);
-    return index;
+    return number;
 }
 
 /* ---- users ---- */
@@ -195,15 +199,11 @@ static uint32_t stripe_number(uint64_t hash)
     return (uint32_t)hash % STRIPES;
 }
 
-static struct user named(uint32_t index, uint64_t hash)
-{
-    return (struct user){.class = USER_NAMED, .number = index << STRIPE_BITS | stripe_number(hash)};
-}
-
 struct users *users_new(uint64_t hash_key)
 {
     struct users *users = memory_take_zeroed(sizeof(*users));
     users->hash_key = hash_key;
+    users->chunks = memory_take_zeroed(CHUNKS_MAX * sizeof(*users->chunks));
     for (uint32_t i = 0; i < STRIPES; i++)
         stripe_init(&users->stripes[i], i);
     return users;
@@ -215,6 +215,9 @@ void users_free(struct users *users)
         return;
     for (uint32_t i = 0; i < STRIPES; i++)
         stripe_done(&users->stripes[i]);
+    for (uint32_t i = 0; i < CHUNKS_MAX && atomic_load(&users->chunks[i]); i++)
+        free(atomic_load(&users->chunks[i]));
+    free(users->chunks);
     free(users);
 }
 
@@ -258,13 +261,11 @@ bool users_find(struct users *users, struct slice name, uint64_t hash, struct us
     struct stripe *stripe = &users->stripes[stripe_number(hash)];
 
     lock_take(&stripe->lock);
-    uint32_t index = find(stripe, name, hash, is_short, &wanted);
+    uint32_t number = find(users, stripe, name, hash, is_short, &wanted);
     lock_release(&stripe->lock);
 
-    if (index == STRIPE_USERS_MAX)
-        return false;
-    *ret_user = named(index, hash);
-    return true;
+    *ret_user = (struct user){.class = USER_NAMED, .number = number};
+    return number != NOBODY;
 }
 
 bool users_take(struct users *users, struct slice name, uint64_t hash, struct user *ret_user)
@@ -277,30 +278,27 @@ bool users_take(struct users *users, struct slice name, uint64_t hash, struct us
     struct stripe *stripe = &users->stripes[stripe_number(hash)];
 
     lock_take(&stripe->lock);
-    uint32_t index = find(stripe, name, hash, is_short, &wanted);
-    if (index == STRIPE_USERS_MAX && stripe->count < STRIPE_USERS_MAX)
-        index = append(stripe, is_short ? wanted : keep_long(stripe, name), hash);
+    uint32_t number = find(users, stripe, name, hash, is_short, &wanted);
+    if (number == NOBODY)
+        number = append(users, stripe,
+                        is_short ? wanted : keep_long(stripe, stripe_number(hash), name), hash);
     lock_release(&stripe->lock);
 
-    if (index == STRIPE_USERS_MAX)
-        return false;
-    *ret_user = named(index, hash);
-    return true;
+    *ret_user = (struct user){.class = USER_NAMED, .number = number};
+    return number != NOBODY;
 }
 
-static size_t write_name(const struct stripe *stripe, const struct name *name, char *to)
+/* The heap of long names may move its own index while it grows: that takes the lock. */
+static size_t write_long(struct users *users, const struct name *name, char *to)
 {
-    if (name->form == FORM_UUID) {
-        uuid_format(name->bytes, to);
-        return UUID_TEXT_BYTES;
-    }
-    if (name->form == FORM_LONG) {
-        const struct long_name *long_name = heap_at(&stripe->long_names, long_ref(name));
-        memcpy(to, long_name->bytes, long_name->size);
-        return long_name->size;
-    }
-    memcpy(to, name->bytes, name->form);
-    return name->form;
+    struct long_place place = long_place(name);
+    struct stripe *stripe = &users->stripes[place.stripe];
+    lock_take(&stripe->lock);
+    const struct long_name *long_name = heap_at(&stripe->long_names, place.ref);
+    memcpy(to, long_name->bytes, long_name->size);
+    size_t size = long_name->size;
+    lock_release(&stripe->lock);
+    return size;
 }
 
 size_t users_name(struct users *users, struct user user, char to[LIMIT_USER_BYTES])
@@ -310,27 +308,23 @@ size_t users_name(struct users *users, struct user user, char to[LIMIT_USER_BYTE
     if (user.class == USER_NUMERIC)
         return (size_t)(decimal_format_unsigned(to, user.number) - to);
 
-    struct stripe *stripe = &users->stripes[user.number % STRIPES];
-    uint32_t index = user.number >> STRIPE_BITS;
-    lock_take(&stripe->lock);
-    assert(index < stripe->count);
-    size_t size = write_name(stripe, name_at(stripe, index), to);
-    lock_release(&stripe->lock);
-    return size;
+    assert(user.number < atomic_load_explicit(&users->count, memory_order_relaxed));
+    const struct name *name = name_at(users, user.number);
+    if (name->form == FORM_LONG)
+        return write_long(users, name, to);
+    if (name->form == FORM_UUID) {
+        uuid_format(name->bytes, to);
+        return UUID_TEXT_BYTES;
+    }
+    memcpy(to, name->bytes, name->form);
+    return name->form;
 }
 
 uint64_t users_count(struct users *users)
 {
     assert(users);
 
-    uint64_t count = 0;
-    for (uint32_t i = 0; i < STRIPES; i++) {
-        struct stripe *stripe = &users->stripes[i];
-        lock_take(&stripe->lock);
-        count += stripe->count;
-        lock_release(&stripe->lock);
-    }
-    return count;
+    return atomic_load_explicit(&users->count, memory_order_relaxed);
 }
 
 size_t users_bytes(struct users *users)
@@ -342,9 +336,8 @@ size_t users_bytes(struct users *users)
         struct stripe *stripe = &users->stripes[i];
         lock_take(&stripe->lock);
         bytes += table_bytes(&stripe->table) + heap_bytes(&stripe->long_names);
-        bytes += chunk_count(stripe) * sizeof(struct chunk);
-        bytes += stripe->chunk_capacity * sizeof(*stripe->chunks);
         lock_release(&stripe->lock);
     }
-    return bytes;
+    uint64_t chunks = (users_count(users) + CHUNK_USERS - 1) / CHUNK_USERS;
+    return bytes + chunks * (sizeof(struct chunk) + sizeof(*users->chunks));
 }

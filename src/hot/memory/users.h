@@ -8,7 +8,7 @@
  *
  * Numbers live only as long as the process: events carry names. Users are never
  * forgotten here. Thread-safe: names are spread over 64 stripes with a lock
- * each; numbers of all stripes interleave, so that they stay dense. */
+ * each; numbers are given out in the order of arrival. */
 #ifndef HOT_MEMORY_USERS_H
 #define HOT_MEMORY_USERS_H
 
