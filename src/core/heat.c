@@ -27,6 +27,8 @@ uint32_t heat_shards_max(unsigned workers)
 {
     assert(workers > 0 && workers <= LIMIT_WORKERS);
 
+    if (workers == 1)
+        return 1;
     uint32_t shards = 4;
     while (shards < 4 * workers && shards < LIMIT_CELLS)
         shards *= 2;

@@ -58,7 +58,7 @@ struct heat_verdict {
 };
 
 /* Spreading goes no further by itself: four shards for each worker, rounded up
- * to a power of two, LIMIT_CELLS at most. */
+ * to a power of two, LIMIT_CELLS at most. A single worker meets nobody: 1. */
 uint32_t heat_shards_max(unsigned workers);
 
 /* `shards` there are now, `asked` is the least there may be, `quiet_windows` is

@@ -36,6 +36,7 @@ static void add_name(struct kinds *kinds, struct slice name)
 {
     memcpy(kinds->names[kinds->count], name.data, name.size);
     kinds->sizes[kinds->count] = (uint8_t)name.size;
+    kinds->ends[(unsigned char)name.data[name.size - 1]] = true;
     kinds->count++;
 }
 
@@ -80,12 +81,11 @@ struct slice kinds_name(const struct kinds *kinds, uint8_t kind)
     return (struct slice){kinds->names[kind - 1], kinds->sizes[kind - 1]};
 }
 
-bool kinds_split(const struct kinds *kinds, struct slice id, struct slice *ret_item,
-                 uint8_t *ret_kind)
+bool kinds_split_ending(const struct kinds *kinds, struct slice id, struct slice *ret_item,
+                        uint8_t *ret_kind)
 {
     assert(kinds && ret_item && ret_kind);
 
-    /* One byte decides for nearly every id: the one where the slash would be. */
     for (unsigned i = 0; i < kinds->count; i++) {
         size_t size = kinds->sizes[i];
         if (id.size < size + 2)
