@@ -100,10 +100,10 @@ class RedisPy(tallyd.Case):
             self.one.kill()
             client.incr("views")
 
-    def test_a_wrong_password_is_an_authentication_error(self):
+    def test_a_wrong_password_is_refused(self):
         self.one = self.server(env={"TALLY_PASSWORD": "hunter2"})
         self.assertEqual(self.connect(password="hunter2").incr("views"), 1)
-        with self.assertRaises(redis.AuthenticationError):
+        with self.assertRaisesRegex(redis.ResponseError, "WRONGPASS"):
             self.connect(password="wrong").incr("views")
         with self.assertRaises(redis.AuthenticationError):
             self.connect().incr("views")

@@ -27,8 +27,10 @@ class DiskFull(tallyd.Case):
     def leave(self, free_bytes):
         """Fills the disk up to so many bytes."""
         status = os.statvfs(self.disk)
-        with open(self.ballast, "wb") as file:
-            os.posix_fallocate(file.fileno(), 0, status.f_bavail * status.f_bsize - free_bytes)
+        surplus = status.f_bavail * status.f_bsize - free_bytes
+        if surplus > 0:
+            with open(self.ballast, "ab") as file:
+                os.posix_fallocate(file.fileno(), file.tell(), surplus)
 
     def count_until_refused(self, client):
         """Counts in a pipeline until an answer is an error; returns it, and the last count."""
@@ -104,6 +106,26 @@ class DiskFull(tallyd.Case):
         server.kill()
         server.start()
         self.check_reads(self.client(server), views + 1)
+
+    def test_it_starts_on_a_disk_that_others_have_filled(self):
+        server = self.server(*FLAGS, data=self.data)
+        with server.connect() as client:
+            client.call("LIKE", "video1", "ann")
+            self.assertEqual(client.call("INCR", "views"), 1)
+        next_segment = os.path.join(self.data, "log", "next")
+        tallyd.wait_until(lambda: os.path.exists(next_segment), 5, "a segment is made beforehand")
+        self.leave(0)
+        server.kill()
+
+        server.start()
+        client = self.client(server)
+        self.check_reads(client, 1)
+        os.remove(self.ballast)
+        self.wait_healed(client)
+        self.assertEqual(client.call("INCR", "views"), 2)
+        server.kill()
+        server.start()
+        self.check_reads(self.client(server), 2)
 
     def test_it_stops_in_order_while_full(self):
         server = self.server(*FLAGS, data=self.data)

@@ -93,14 +93,14 @@ class Signals(tallyd.Case):
 
     def test_sighup_reads_what_can_change(self):
         folder = self.folder()
-        password = write_file(os.path.join(folder, "password"), "first\n")
+        password = write_file(os.path.join(folder, "password"), "sesame-1\n")
         config = write_file(os.path.join(folder, "tally.conf"),
                             f"password-file {password}\nverbosity info\nsegment-size 4MiB\n")
         server = self.server("--config", config)
         early = self.client(server)
         early.call("AUTH", "sesame-1")
 
-        write_file(password, "second\n")
+        write_file(password, "sesame-2\n")
         write_file(config, f"password-file {password}\nverbosity warning\nsegment-size 8MiB\n")
         server.signal(signal.SIGHUP)
         server.wait_message("setting changed name=verbosity from=\"?info\"? to=\"?warning")
