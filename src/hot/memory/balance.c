@@ -5,15 +5,32 @@
 
 #include "hot/memory/layer.h"
 
+/* Who is decided upon in another cell from now on may be answered "nothing has
+ * changed", and that rests on what was decided here: so it waits for it. */
+static void level_tickets(struct memory_hot *hot)
+{
+    uint64_t ticket = 0;
+    for (unsigned i = 0; i < LIMIT_CELLS; i++)
+        ticket = hot->cells[i].ticket > ticket ? hot->cells[i].ticket : ticket;
+    for (unsigned i = 0; i < LIMIT_CELLS; i++)
+        hot->cells[i].ticket = ticket;
+}
+
+static uint32_t shards_of(const struct cell *cell, const struct entry *entry)
+{
+    const struct spread *spread = layer_spread(cell, entry);
+    return spread ? spread->shards : 1;
+}
+
 /* With all cells locked. */
 static void reshard_entry(struct memory_hot *hot, struct cell *cell, struct entry *entry,
                           uint64_t hash, uint32_t shards, const char *reason, int64_t now_ms)
 {
+    if (shards_of(cell, entry) == shards)
+        return;
     struct spread *spread;
     if (entry->kind == ENTRY_ITEM) {
         spread = &cell_crowd(cell, entry, hash)->spread;
-        if (spread->shards == shards)
-            return;
         directory_remove(&hot->directory, spread);
         cell_reshard_item(cell, entry, shards);
         spread->reason = reason;
@@ -26,6 +43,7 @@ static void reshard_entry(struct memory_hot *hot, struct cell *cell, struct entr
         rare->changed_ms = now_ms;
         spread = rare->parts ? &rare->parts->spread : NULL;
     }
+    level_tickets(hot);
     hot->spread_events++;
     if (spread && spread->shards > 1)
         directory_add(&hot->directory, spread);
@@ -90,11 +108,9 @@ static void spread_if_hot(struct memory_hot *hot, const struct hot_id *top, uint
     layer_take_all(hot);
     struct cell *cell = &hot->cells[top->cell];
     struct entry *entry = cell_find(cell, top->hash, (struct slice){top->id, top->id_size});
-    /* A part of something spread has its home elsewhere: look_at_spread() sees to it. */
-    bool spread = entry && (entry->kind == ENTRY_ITEM
-                                ? entry->flags & ENTRY_CROWD && entry->crowd->spread.shards > 1
-                                : cell_rare(cell, entry) && cell_rare(cell, entry)->parts);
-    if (entry && !spread) {
+    /* What is spread already is seen to by look_at_spread(), as long as the directory
+     * knows it: for more than it can hold, spreading is not worth it. */
+    if (entry && !layer_spread(cell, entry) && directory_has_room(&hot->directory)) {
         struct heat_verdict verdict = heat_judge(&hot->rule, &window, 1, 1, 0);
         reshard_entry(hot, cell, entry, top->hash, verdict.shards, heat_reason_text(verdict.reason),
                       now_ms);
@@ -106,7 +122,7 @@ static void spread_if_hot(struct memory_hot *hot, const struct hot_id *top, uint
 static void look_at_spread(struct memory_hot *hot, uint32_t duration_ms, uint32_t taken_per_mille,
                            int64_t now_ms)
 {
-    layer_take_all(hot);
+    layer_take_all(hot); /* nobody adds or removes meanwhile */
     for (uint32_t i = hot->directory.count; i-- > 0;) {
         struct spread *spread = hot->directory.list[i];
         struct heat_window window = {.writes = atomic_exchange(&spread->writes, 0),
@@ -144,11 +160,28 @@ static void balance(struct memory_hot *hot, int64_t now_ms)
         taken_max = top.taken_per_mille > taken_max ? top.taken_per_mille : taken_max;
         spread_if_hot(hot, &top, (uint32_t)duration_ms, now_ms);
     }
-    if (hot->directory.count > 0)
-        look_at_spread(hot, (uint32_t)duration_ms, taken_max, now_ms);
+    look_at_spread(hot, (uint32_t)duration_ms, taken_max, now_ms);
 }
 
 #define SWEEP_RECORDS 256u /* of each cell in one tick */
+
+static void sweep(struct memory_hot *hot, struct cell *cell, struct cell_turn *turn)
+{
+    layer_take(hot, cell);
+    bool done = cell_sweep(cell, turn, SWEEP_RECORDS);
+    layer_append(hot, cell, turn->section, turn->now_ms);
+    lock_release(&cell->lock);
+    if (done)
+        return;
+
+    layer_take_all(hot);
+    turn->alone = true;
+    cell_sweep(cell, turn, SWEEP_RECORDS);
+    turn->alone = false;
+    layer_append(hot, cell, turn->section, turn->now_ms);
+    layer_collect(hot, cell);
+    layer_release_all(hot);
+}
 
 void balance_tick(struct hot *base, int64_t now_ms)
 {
@@ -159,14 +192,8 @@ void balance_tick(struct hot *base, int64_t now_ms)
                              .room = log_room(hot->log),
                              .picker = &worker->picker,
                              .cells = hot->cells};
-    for (unsigned i = 0; i < LIMIT_CELLS && turn.room == ERR_OK; i++) {
-        struct cell *cell = &hot->cells[i];
-        layer_take(hot, cell);
-        cell_sweep(cell, &turn, SWEEP_RECORDS);
-        layer_append(hot, cell, turn.section, now_ms);
-        layer_collect(hot, cell);
-        lock_release(&cell->lock);
-    }
+    for (unsigned i = 0; i < LIMIT_CELLS && turn.room == ERR_OK; i++)
+        sweep(hot, &hot->cells[i], &turn);
     keys_forget(hot->keys, now_ms, SWEEP_RECORDS);
     balance(hot, now_ms);
     layer_free_retired(hot);

@@ -96,7 +96,21 @@ struct entry *cell_create(struct cell *cell, uint64_t hash, struct slice id, uin
 
 struct rare *cell_rare(const struct cell *cell, const struct entry *counter)
 {
-    return counter->rare == 0 ? NULL : cell->rares[counter->rare];
+    return counter->rare == 0 ? NULL : cell->rares[counter->rare].rare;
+}
+
+static uint32_t take_rare_place(struct cell *cell)
+{
+    uint32_t place = cell->rare_free;
+    if (place != 0) {
+        cell->rare_free = cell->rares[place].next_free;
+        return place;
+    }
+    place = cell->rare_count == 0 ? 1 : cell->rare_count;
+    if ((place & (place - 1)) == 0)
+        cell->rares = memory_resize(cell->rares, (size_t)place * 2 * sizeof(*cell->rares));
+    cell->rare_count = place + 1;
+    return place;
 }
 
 struct rare *cell_make_rare(struct cell *cell, struct entry *counter)
@@ -104,30 +118,23 @@ struct rare *cell_make_rare(struct cell *cell, struct entry *counter)
     assert(counter->kind == ENTRY_COUNTER);
 
     if (counter->rare != 0)
-        return cell->rares[counter->rare];
+        return cell->rares[counter->rare].rare;
 
-    uint32_t place = cell->rare_count;
-    if (cell->rare_free > 0) {
-        for (place = 1; cell->rares[place]; place++)
-            ;
-        cell->rare_free--;
-    } else {
-        if (place == 0)
-            place = 1;
-        if ((place & (place - 1)) == 0)
-            cell->rares = memory_resize(cell->rares, (size_t)place * 2 * sizeof(*cell->rares));
-        cell->rare_count = place + 1;
-    }
     struct rare *rare = memory_take(sizeof(*rare));
     *rare = (struct rare){.create = {.shards = 1}, .reason = heat_reason_text(HEAT_UNCHANGED)};
-    cell->rares[place] = rare;
-    counter->rare = place;
+    counter->rare = take_rare_place(cell);
+    cell->rares[counter->rare].rare = rare;
     return rare;
 }
 
 bool cell_is_mortal(const struct rare *rare)
 {
     return rare && (rare->deadline_ms != 0 || rare->create.idle_s != 0);
+}
+
+uint32_t cell_idle_s(const struct cell *cell, const struct rare *rare)
+{
+    return rare && rare->create.idle_s != 0 ? rare->create.idle_s : cell->idle_s;
 }
 
 uint32_t cell_written_s(const struct rare *rare, const struct entry *counter)
@@ -142,10 +149,12 @@ bool cell_is_expired(const struct cell *cell, const struct entry *counter, int64
     if (counter->rare == 0 && cell->idle_s == 0)
         return false;
     const struct rare *rare = cell_rare(cell, counter);
+    if (rare && rare->parts)
+        return parts_are_expired(rare->parts, now_ms);
     if (rare && rare->deadline_ms != 0 && now_ms >= rare->deadline_ms)
         return true;
-    uint32_t idle_s = rare && rare->create.idle_s != 0 ? rare->create.idle_s : cell->idle_s;
-    return idle_s != 0 && now_ms / 1000 >= (int64_t)cell_written_s(rare, counter) + idle_s;
+    uint32_t idle_s = cell_idle_s(cell, rare);
+    return idle_s != 0 && now_ms / 1000 >= (int64_t)counter->written_s + idle_s;
 }
 
 void cell_drop(struct cell *cell, uint64_t hash, struct entry *entry)
@@ -161,8 +170,8 @@ void cell_drop(struct cell *cell, uint64_t hash, struct entry *entry)
         cell->spread -= rare && rare->parts;
         free_contents(cell, entry);
         if (rare) {
-            cell->rares[entry->rare] = NULL;
-            cell->rare_free++;
+            cell->rares[entry->rare].next_free = cell->rare_free;
+            cell->rare_free = entry->rare;
         }
     } else {
         cell->items--;
@@ -248,13 +257,13 @@ enum cell_result cell_fail(struct op *op, enum err code)
 struct entry *cell_entry_for_read(struct cell *cell, const struct cell_turn *turn, struct op *op)
 {
     struct entry *entry = cell_find(cell, op->hash, op->target);
-    if (!entry || (entry->kind == ENTRY_COUNTER && cell_is_expired(cell, entry, turn->now_ms))) {
+    /* "item/kind" names an item's counter; a plain counter has none of that name. */
+    if (!entry || (entry->kind == ENTRY_COUNTER &&
+                   (op->target_kind != 0 || cell_is_expired(cell, entry, turn->now_ms)))) {
         op->code = ERR_NOT_FOUND;
         return NULL;
     }
-    /* "item/kind" names an item's counter; a plain counter may have no such name. */
-    if ((op->target_kind != 0) != (entry->kind == ENTRY_ITEM) && op->kind != OP_EXISTS &&
-        op->kind != OP_DESCRIBE) {
+    if (entry->kind == ENTRY_ITEM && op->target_kind == 0 && op->kind == OP_GET) {
         op->code = ERR_WRONG_TYPE;
         return NULL;
     }
@@ -412,25 +421,15 @@ static enum cell_result run_create(struct cell *cell, const struct cell_turn *tu
 static enum cell_result run_routed(struct cell *cell, const struct cell_turn *turn, struct op *op)
 {
     struct spread *spread = op->route;
-    if (!spread->gone && spread->is_item)
-        return item_run_in_slice(cell, turn, op, (struct crowd *)spread);
-    if (!spread->gone && op->kind == OP_GET) {
-        op->value = number_of(atomic_load(&((struct parts *)spread)->total));
-        return CELL_DONE;
-    }
-    if (!spread->gone && spread_shard_of(spread, cell->number) != UINT32_MAX) {
-        if (turn->room)
-            return cell_fail(op, turn->room);
-        enum cell_result result = counter_add_to_part(cell, turn, op, (struct parts *)spread);
-        if (result != CELL_ALONE)
-            return result;
-        op->route = NULL;
+    enum cell_result result = CELL_ELSEWHERE;
+    if (!spread->gone)
+        result = spread->is_item ? item_run_in_slice(cell, turn, op, (struct crowd *)spread)
+                                 : counter_run_in_part(cell, turn, op, (struct parts *)spread);
+    if (spread->gone || (result != CELL_DONE && !spread->is_item)) {
         op->cell = spread->home;
-        return CELL_ALONE;
+        op->route = NULL;
     }
-    op->cell = spread->home;
-    op->route = NULL;
-    return CELL_ELSEWHERE;
+    return result;
 }
 
 enum cell_result cell_run(struct cell *cell, const struct cell_turn *turn, struct op *op)
@@ -476,19 +475,22 @@ void cell_remember(struct cell *cell, const struct cell_turn *turn, const struct
     cell_emit(cell, turn, op, (struct event){.type = EVENT_NOTHING, .id = op->id});
 }
 
-void cell_sweep(struct cell *cell, const struct cell_turn *turn, uint32_t limit)
+bool cell_sweep(struct cell *cell, const struct cell_turn *turn, uint32_t limit)
 {
     if (cell->mortal == 0 && cell->idle_s == 0)
-        return;
+        return true;
     for (uint32_t seen = 0; seen < limit; seen++) {
-        cell->sweep = heap_next(&cell->heap, cell->sweep);
-        if (cell->sweep == HEAP_NONE)
-            return;
-        struct entry *entry = heap_at(&cell->heap, cell->sweep);
-        if (entry->kind != ENTRY_COUNTER || !cell_is_expired(cell, entry, turn->now_ms))
-            continue;
-        if (counter_is_spread(cell, entry) && !turn->alone)
-            continue; /* the balancer folds what is quiet first */
-        cell_expire(cell, turn, hash_keyed(entry_id(entry), cell->hash_key), entry);
+        uint32_t ref = heap_next(&cell->heap, cell->sweep);
+        struct entry *entry = ref == HEAP_NONE ? NULL : heap_at(&cell->heap, ref);
+        bool over =
+            entry && entry->kind == ENTRY_COUNTER && cell_is_expired(cell, entry, turn->now_ms);
+        if (over && counter_is_spread(cell, entry) && !turn->alone)
+            return false;
+        cell->sweep = ref;
+        if (!entry)
+            return true;
+        if (over)
+            cell_expire(cell, turn, hash_keyed(entry_id(entry), cell->hash_key), entry);
     }
+    return true;
 }

@@ -40,9 +40,9 @@ struct cell {
 
     struct heap heap;
     struct table table;
-    struct rare **rares; /* [0] is not used */
+    union rare_place *rares; /* [0] is not used */
     uint32_t rare_count;
-    uint32_t rare_free; /* how many of the rares are NULL */
+    uint32_t rare_free; /* first of the list of free places, 0 = none */
 
     struct spread *retired; /* given up, still to be freed by who holds the lock */
 
@@ -112,8 +112,9 @@ struct entry *cell_find(const struct cell *cell, uint64_t hash, struct slice id)
 
 struct rare *cell_rare(const struct cell *cell, const struct entry *counter);
 
-/* Deletes up to `limit` records' worth of what is past its time. */
-void cell_sweep(struct cell *cell, const struct cell_turn *turn, uint32_t limit);
+/* Looks at up to `limit` records and deletes those whose time is over. False: the
+ * next one is spread, to be swept with all cells locked. */
+bool cell_sweep(struct cell *cell, const struct cell_turn *turn, uint32_t limit);
 
 /* Gives a counter `shards` parts, or folds it to none (1); all cells are locked,
  * or the counter has just been made. A big counter stays in one piece. */

@@ -29,6 +29,7 @@ void cell_retire(struct cell *cell, struct spread *spread);
 struct rare *cell_make_rare(struct cell *cell, struct entry *counter);
 bool cell_is_mortal(const struct rare *rare);
 bool cell_is_expired(const struct cell *cell, const struct entry *counter, int64_t now_ms);
+uint32_t cell_idle_s(const struct cell *cell, const struct rare *rare);
 uint32_t cell_written_s(const struct rare *rare, const struct entry *counter);
 
 /* A record that is there and of the kind that is asked for; NULL: op->code. */
@@ -59,8 +60,8 @@ enum cell_result counter_run_expire(struct cell *cell, const struct cell_turn *t
 enum cell_result counter_run_deadline(struct cell *cell, const struct cell_turn *turn,
                                       struct op *op);
 
-/* Adds to the part of a spread counter that this cell owns. */
-enum cell_result counter_add_to_part(struct cell *cell, const struct cell_turn *turn, struct op *op,
+/* GET or ADD of a spread counter, in the part that this cell owns, if it does. */
+enum cell_result counter_run_in_part(struct cell *cell, const struct cell_turn *turn, struct op *op,
                                      struct parts *parts);
 
 /* Adds to the value of a counter that is in this cell only. */

@@ -27,12 +27,13 @@ static enum err record_for_event(struct cell *cell, const struct event *event, s
             return cannot_follow(event, "it is of an incarnation yet to come", error);
         return ERR_OK;
     }
-    if (entry->kind != kind)
-        return cannot_follow(event, "it is of another type", error);
+    if (event->incarnation < entry->incarnation)
+        return ERR_OK;
     if (event->incarnation > entry->incarnation)
         return cannot_follow(event, "its incarnation was never created", error);
-    if (event->incarnation == entry->incarnation)
-        *ret_entry = entry;
+    if (entry->kind != kind)
+        return cannot_follow(event, "it is of another type", error);
+    *ret_entry = entry;
     return ERR_OK;
 }
 
@@ -110,10 +111,12 @@ static enum err replay_delete(struct cell *cell, const struct event *event, stru
 static enum err replay_create(struct cell *cell, const struct event *event, struct slice target,
                               uint8_t target_kind, uint64_t hash, struct error *error)
 {
+    if (event->incarnation < cell->incarnation)
+        return ERR_OK; /* late: what was created then has been deleted since */
+    if (event->incarnation > cell->incarnation)
+        return cannot_follow(event, "it is of an incarnation yet to come", error);
     if (cell_find(cell, hash, target))
         return cannot_follow(event, "it exists already", error);
-    if (event->incarnation != cell->incarnation)
-        return cannot_follow(event, "it is of another incarnation", error);
     struct entry *entry = cell_create(cell, hash, target, target_kind ? ENTRY_ITEM : ENTRY_COUNTER);
     cell_create_as_asked(cell, hash, entry, &event->create, event->time_ms);
     return ERR_OK;

@@ -97,11 +97,10 @@ static void touch_parts(struct parts *parts, int64_t now_ms)
                           memory_order_relaxed);
 }
 
-enum cell_result counter_add_to_part(struct cell *cell, const struct cell_turn *turn, struct op *op,
-                                     struct parts *parts)
+/* Adds to the part of a spread counter that this cell owns. */
+static enum cell_result add_to_part(struct cell *cell, const struct cell_turn *turn, struct op *op,
+                                    struct parts *parts, uint32_t shard)
 {
-    uint32_t shard = spread_shard_of(&parts->spread, cell->number);
-    assert(shard < parts->spread.shards);
     if (op->amount.big)
         return CELL_ALONE;
 
@@ -113,10 +112,26 @@ enum cell_result counter_add_to_part(struct cell *cell, const struct cell_turn *
         return cell_fail(op, err);
     op->changed = op->amount.small != 0;
     op->value = number_of(total);
-    touch_parts(parts, turn->now_ms);
     cell_note_write(cell, op);
-    emit_amount(cell, turn, op, EVENT_ADD, parts->spread.incarnation, &op->amount);
+    if (op->changed || op->key.size > 0) {
+        touch_parts(parts, turn->now_ms);
+        emit_amount(cell, turn, op, EVENT_ADD, parts->spread.incarnation, &op->amount);
+    }
     return CELL_DONE;
+}
+
+enum cell_result counter_run_in_part(struct cell *cell, const struct cell_turn *turn, struct op *op,
+                                     struct parts *parts)
+{
+    uint32_t shard = spread_shard_of(&parts->spread, cell->number);
+    if (shard == UINT32_MAX || parts_are_expired(parts, turn->now_ms))
+        return CELL_ELSEWHERE;
+    if (op->kind == OP_GET) {
+        op->value = number_of(atomic_load_explicit(&parts->total, memory_order_relaxed));
+        return CELL_DONE;
+    }
+    assert(op->kind == OP_ADD);
+    return turn->room ? cell_fail(op, turn->room) : add_to_part(cell, turn, op, parts, shard);
 }
 
 /* A write to a spread counter belongs to the shard that the policy picks. */
@@ -125,7 +140,7 @@ static enum cell_result add_to_a_shard(struct cell *cell, const struct cell_turn
 {
     op->cell = cell_pick(turn, op, &parts->spread);
     if (op->cell == cell->number)
-        return counter_add_to_part(cell, turn, op, parts);
+        return counter_run_in_part(cell, turn, op, parts);
     op->route = parts;
     return CELL_ELSEWHERE;
 }
@@ -153,12 +168,29 @@ enum cell_result counter_run_add(struct cell *cell, const struct cell_turn *turn
         return cell_fail(op, ERR_BELOW_FLOOR);
     op->changed = created || op->amount.big || op->amount.small != 0;
     counter_add_value(cell, counter, &op->amount);
-    counter->written_s = (uint32_t)(turn->now_ms / 1000);
     counter_answer(op, counter);
     cell_note_write(cell, op);
-    if (op->changed || op->key.size > 0)
+    if (op->changed || op->key.size > 0) {
+        counter->written_s = (uint32_t)(turn->now_ms / 1000);
         emit_amount(cell, turn, op, EVENT_ADD, counter->incarnation, &op->amount);
+    }
     return CELL_DONE;
+}
+
+/* Puts a value in place of the counter's, in all of its pieces. */
+static void set_value(struct cell *cell, struct entry *counter, const struct number *value,
+                      const struct number *difference, int64_t now_ms)
+{
+    struct rare *rare = cell_rare(cell, counter);
+    if (rare && rare->parts && value->big) /* too large to be spread from now on */
+        cell_reshard_counter(cell, counter, 1);
+    if (rare && rare->parts) {
+        parts_set(rare->parts, value->small);
+        touch_parts(rare->parts, now_ms);
+        return;
+    }
+    counter_add_value(cell, counter, difference);
+    counter->written_s = (uint32_t)(now_ms / 1000);
 }
 
 enum cell_result counter_run_set(struct cell *cell, const struct cell_turn *turn, struct op *op)
@@ -178,27 +210,21 @@ enum cell_result counter_run_set(struct cell *cell, const struct cell_turn *turn
         if (number_compare(&op->amount, &floor) < 0)
             return cell_fail(op, ERR_BELOW_FLOOR);
     }
-    uint32_t shards = rare && rare->parts ? rare->parts->spread.shards : 1;
-    if (shards > 1)
-        cell_reshard_counter(cell, counter, 1);
 
-    struct number value = entry_value(counter);
+    struct number before =
+        rare && rare->parts ? number_of(atomic_load(&rare->parts->total)) : entry_value(counter);
     struct number difference = number_copy(&op->amount);
-    number_subtract(&difference, &value);
+    number_subtract(&difference, &before);
     op->changed = created || difference.big || difference.small != 0;
-    counter_add_value(cell, counter, &difference);
-    counter->written_s = (uint32_t)(turn->now_ms / 1000);
-    counter_answer(op, counter);
+    set_value(cell, counter, &op->amount, &difference, turn->now_ms);
+    op->value = number_copy(&op->amount);
     cell_note_write(cell, op);
     emit_amount(cell, turn, op, EVENT_RESET, counter->incarnation, &difference);
     number_done(&difference);
-    if (shards > 1)
-        cell_reshard_counter(cell, counter, shards);
 
     /* A value that is set afresh lives for ever again, as Redis has it. */
     if (rare && rare->deadline_ms != 0) {
-        rare->deadline_ms = 0;
-        cell->mortal -= !cell_is_mortal(rare);
+        counter_set_deadline(cell, counter, 0);
         section_event(turn->section, &(struct event){.type = EVENT_EXPIRE,
                                                      .incarnation = counter->incarnation,
                                                      .id = op->id});
@@ -214,6 +240,8 @@ void counter_set_deadline(struct cell *cell, struct entry *counter, int64_t dead
     rare = cell_make_rare(cell, counter);
     cell->mortal -= cell_is_mortal(rare);
     rare->deadline_ms = deadline_ms;
+    if (rare->parts)
+        atomic_store_explicit(&rare->parts->deadline_ms, deadline_ms, memory_order_relaxed);
     cell->mortal += cell_is_mortal(rare);
 }
 
@@ -230,14 +258,14 @@ enum cell_result counter_run_expire(struct cell *cell, const struct cell_turn *t
         return cell_run_delete(cell, turn, op);
     const struct rare *rare = cell_rare(cell, entry);
     if (op->deadline_ms == (rare ? rare->deadline_ms : 0)) {
-        op->changed = op->deadline_ms != 0;
+        op->changed = true; /* it is there */
         return CELL_DONE;
     }
     if (turn->room)
         return cell_fail(op, turn->room);
 
-    counter_set_deadline(cell, entry, op->deadline_ms);
     op->changed = true;
+    counter_set_deadline(cell, entry, op->deadline_ms);
     cell_note_write(cell, op);
     cell_emit(cell, turn, op,
               (struct event){.type = EVENT_EXPIRE,
@@ -256,7 +284,8 @@ enum cell_result counter_run_deadline(struct cell *cell, const struct cell_turn 
     return CELL_DONE;
 }
 
-static void take_parts(struct rare *rare, struct entry *counter, struct parts *parts)
+static void take_parts(const struct cell *cell, struct rare *rare, struct entry *counter,
+                       struct parts *parts)
 {
     parts->spread.incarnation = counter->incarnation;
     parts->spread.asked = rare->create.shards;
@@ -265,6 +294,8 @@ static void take_parts(struct rare *rare, struct entry *counter, struct parts *p
     parts->spread.changed_ms = rare->changed_ms;
     parts->has_floor = rare->create.has_floor;
     parts->floor = rare->create.floor;
+    parts->idle_s = cell_idle_s(cell, rare);
+    atomic_store(&parts->deadline_ms, rare->deadline_ms);
     atomic_store(&parts->spread.written_s, counter->written_s);
     rare->parts = parts;
 }
@@ -286,6 +317,6 @@ void cell_reshard_counter(struct cell *cell, struct entry *counter, uint32_t sha
         return;
     cell->spread++;
     uint64_t hash = hash_keyed(entry_id(counter), cell->hash_key);
-    take_parts(rare, counter,
+    take_parts(cell, rare, counter,
                parts_new(entry_id(counter), hash, cell->number, shards, counter->small));
 }

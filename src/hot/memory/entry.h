@@ -63,6 +63,12 @@ struct rare {
     int64_t changed_ms;
 };
 
+/* A rare's place in its cell, or a link in the list of the free ones. */
+union rare_place {
+    struct rare *rare; /* owned */
+    uint32_t next_free;
+};
+
 static inline struct slice entry_id(const struct entry *entry)
 {
     return (struct slice){entry->id, entry->id_size};

@@ -44,12 +44,15 @@ void layer_collect(struct memory_hot *hot, struct cell *cell)
 {
     if (!cell->retired)
         return;
+    for (const struct spread *spread = cell->retired; spread; spread = spread->next_retired)
+        directory_remove(&hot->directory, spread);
+
+    /* Only now: a batch of the next epoch must not find it any more. */
     lock_take(&hot->retired_lock);
     uint64_t epoch = atomic_fetch_add(&hot->epoch, 1);
     while (cell->retired) {
         struct spread *spread = cell->retired;
         cell->retired = spread->next_retired;
-        directory_remove(&hot->directory, spread);
         spread->retired = epoch;
         spread->next_retired = hot->retired;
         hot->retired = spread;
@@ -121,9 +124,16 @@ bool layer_aim(const struct memory_hot *hot, struct op *op)
 void layer_publish(struct memory_hot *hot, struct cell *home, uint64_t hash, struct slice target)
 {
     struct entry *entry = cell_find(home, hash, target);
-    assert(entry);
+    struct spread *spread = entry ? layer_spread(home, entry) : NULL;
+    if (spread)
+        directory_add(&hot->directory, spread);
+}
+
+struct spread *layer_spread(const struct cell *home, const struct entry *entry)
+{
     if (entry->kind == ENTRY_ITEM)
-        directory_add(&hot->directory, &entry->crowd->spread);
-    else
-        directory_add(&hot->directory, &cell_rare(home, entry)->parts->spread);
+        return entry->flags & ENTRY_CROWD && entry->crowd->spread.shards > 1 ? &entry->crowd->spread
+                                                                             : NULL;
+    const struct rare *rare = cell_rare(home, entry);
+    return rare && rare->parts ? &rare->parts->spread : NULL;
 }

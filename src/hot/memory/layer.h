@@ -102,7 +102,10 @@ void run_batch(struct hot *base, struct batch *batch);
 void balance_tick(struct hot *base, int64_t now_ms);
 enum err balance_reshard(struct hot *base, struct slice id, uint32_t shards, int64_t now_ms);
 
-/* Lets the workers know of something that was created on several shards. */
+/* What a record of the cell has in other cells, NULL if nothing. */
+struct spread *layer_spread(const struct cell *home, const struct entry *entry);
+
+/* Lets the workers know of what was created, if it is on several shards. */
 void layer_publish(struct memory_hot *hot, struct cell *home, uint64_t hash, struct slice target);
 
 #endif

@@ -50,6 +50,7 @@ static enum err memory_replay(struct hot *base, const struct event *event, struc
         remember_key(hot, event);
     struct cell *home = &hot->cells[layer_home(stable)];
     enum err err = cell_replay(home, event, &target, error);
+    layer_collect(hot, home);
     if (err == ERR_OK && event->type == EVENT_CREATE && event->create.shards > 1)
         layer_publish(hot, home, target.hash, target.id);
     return err;

@@ -13,6 +13,7 @@
  *   the slow one     the home cell says that it belongs elsewhere, or that it
  *                    needs all cells: alone, after the groups, in the batch's order */
 #include <assert.h>
+#include <string.h>
 
 #include "core/bucket.h"
 #include "hot/memory/layer.h"
@@ -42,15 +43,13 @@ static void answer_again(struct op *op, const struct key_answer *first, bool *re
 static enum cell_result run_keyed(struct memory_hot *hot, struct worker *worker, struct cell *cell,
                                   const struct cell_turn *turn, struct op *op)
 {
-    if (turn->room) {
-        op->code = turn->room;
-        return CELL_DONE;
-    }
     struct key_slot slot;
     const struct key_answer *first = keys_open(hot->keys, op->id, op->key, turn->now_ms, &slot);
     enum cell_result result = CELL_DONE;
     if (first) {
         answer_again(op, first, &worker->repeated);
+    } else if (turn->room) {
+        op->code = turn->room;
     } else {
         uint32_t events = turn->section->count;
         result = cell_run(cell, turn, op);
@@ -95,6 +94,23 @@ static void fill_counts_of_repeated(struct memory_hot *hot, const struct cell_tu
     layer_take(hot, home);
     cell_run(home, turn, &counts);
     lock_release(&home->lock);
+    if (counts.code) /* the id has become a counter since */
+        memset(op->counts, 0, hot->kinds->count * sizeof(*op->counts));
+}
+
+/* The first answer of a key may rest on the section of any cell, even on one that
+ * is not with the log yet: its cell is locked until it is. Whoever has taken
+ * every lock once knows a ticket that is not before it. */
+static uint64_t ticket_of_all(struct memory_hot *hot)
+{
+    uint64_t ticket = 0;
+    for (unsigned i = 0; i < LIMIT_CELLS; i++) {
+        struct cell *cell = &hot->cells[i];
+        layer_take(hot, cell);
+        ticket = cell->ticket > ticket ? cell->ticket : ticket;
+        lock_release(&cell->lock);
+    }
+    return ticket;
 }
 
 /* The slow way: as many cells, one after the other, as it takes. */
@@ -157,25 +173,33 @@ static bool must_wait(const struct worker *worker, const struct op *op)
     return false;
 }
 
+/* Brings what the group will touch towards the cache; for a run of ops on one
+ * id the first of them is enough. */
 static void prefetch_group(const struct cell *cell, const struct op *first)
 {
-    if (!first->next)
-        return;
+    uint64_t last = ~first->hash;
     for (const struct op *op = first; op; op = op->next)
-        table_prefetch(&cell->table, op->hash);
-    for (const struct op *op = first; op; op = op->next) {
-        uint32_t at = TABLE_START;
-        uint32_t ref = table_find(&cell->table, op->hash, &at);
-        if (ref != HEAP_NONE)
-            __builtin_prefetch(heap_at(&cell->heap, ref));
-    }
+        if (op->hash != last) {
+            table_prefetch(&cell->table, op->hash);
+            last = op->hash;
+        }
+    last = ~first->hash;
+    for (const struct op *op = first; op; op = op->next)
+        if (op->hash != last) {
+            uint32_t at = TABLE_START;
+            uint32_t ref = table_find(&cell->table, op->hash, &at);
+            if (ref != HEAP_NONE)
+                __builtin_prefetch(heap_at(&cell->heap, ref));
+            last = op->hash;
+        }
 }
 
 static void run_group(struct memory_hot *hot, struct worker *worker, struct cell *cell,
                       const struct cell_turn *turn, struct op *first)
 {
     layer_take(hot, cell);
-    prefetch_group(cell, first);
+    if (first->next)
+        prefetch_group(cell, first);
     struct op *done = NULL; /* the writes, to be given their ticket */
     for (struct op *op = first, *next; op; op = next) {
         next = op->next;
@@ -270,9 +294,13 @@ static void look_over(struct memory_hot *hot, struct worker *worker, const struc
                       struct batch *batch)
 {
     uint64_t refused = 0;
+    uint64_t ticket = worker->repeated ? ticket_of_all(hot) : 0;
     for (size_t i = 0; i < batch->count; i++) {
-        fill_counts_of_repeated(hot, turn, &batch->ops[i]);
-        refused += batch->ops[i].code == ERR_FULL || batch->ops[i].code == ERR_BUSY;
+        struct op *op = &batch->ops[i];
+        if (op->repeated)
+            op->ticket = ticket;
+        fill_counts_of_repeated(hot, turn, op);
+        refused += op->code == ERR_FULL || op->code == ERR_BUSY;
     }
     worker->repeated = false;
     atomic_fetch_add(&worker->refused, refused);

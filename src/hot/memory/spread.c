@@ -96,6 +96,23 @@ enum err parts_add(struct parts *parts, uint32_t shard, int64_t amount, int64_t 
     return ERR_OK;
 }
 
+void parts_set(struct parts *parts, int64_t value)
+{
+    for (uint32_t shard = 0; shard < parts->spread.shards; shard++)
+        parts->part[shard].value = 0;
+    parts->part[0].value = value;
+    atomic_store_explicit(&parts->total, value, memory_order_relaxed);
+}
+
+bool parts_are_expired(const struct parts *parts, int64_t now_ms)
+{
+    int64_t deadline_ms = atomic_load_explicit(&parts->deadline_ms, memory_order_relaxed);
+    if (deadline_ms != 0 && now_ms >= deadline_ms)
+        return true;
+    int64_t written_s = atomic_load_explicit(&parts->spread.written_s, memory_order_relaxed);
+    return parts->idle_s != 0 && now_ms / 1000 >= written_s + parts->idle_s;
+}
+
 void directory_init(struct directory *directory)
 {
     memset(directory, 0, sizeof(*directory));
@@ -134,6 +151,14 @@ void directory_remove(struct directory *directory, const struct spread *spread)
         }
     }
     lock_release(&directory->lock);
+}
+
+bool directory_has_room(struct directory *directory)
+{
+    lock_take(&directory->lock);
+    bool has_room = directory->count < DIRECTORY_MAX;
+    lock_release(&directory->lock);
+    return has_room;
 }
 
 void directory_refresh(struct directory *directory, struct directory_copy *copy)

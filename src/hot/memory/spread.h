@@ -60,7 +60,9 @@ struct parts {
     _Atomic int64_t total; /* always the sum of the parts */
     bool has_floor;
     int64_t floor;
-    struct part part[]; /* spread.shards of them */
+    uint32_t idle_s;             /* ends when not written for so long; 0 = never */
+    _Atomic int64_t deadline_ms; /* 0 = none */
+    struct part part[];          /* spread.shards of them */
 };
 
 static inline uint8_t spread_cell(uint8_t home, uint32_t shards, uint32_t shard)
@@ -91,6 +93,12 @@ void spread_free_all(struct spread *list);
  * when the total would pass 64 bits, ERR_BELOW_FLOOR; then nothing has changed. */
 enum err parts_add(struct parts *parts, uint32_t shard, int64_t amount, int64_t *ret_total);
 
+/* Puts `value` in place of whatever there was; all cells are locked. */
+void parts_set(struct parts *parts, int64_t value);
+
+/* Is its time over? Any cell may ask. */
+bool parts_are_expired(const struct parts *parts, int64_t now_ms);
+
 /* --- the directory --- */
 
 #define DIRECTORY_MAX 256u
@@ -120,6 +128,9 @@ void directory_done(struct directory *directory);
  * directory does nothing: such an id takes the longer way. */
 void directory_add(struct directory *directory, struct spread *spread);
 void directory_remove(struct directory *directory, const struct spread *spread);
+
+/* Is there room for one more? */
+bool directory_has_room(struct directory *directory);
 
 /* Brings a copy up to date; cheap when nothing has changed. */
 void directory_refresh(struct directory *directory, struct directory_copy *copy);
