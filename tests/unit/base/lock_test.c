@@ -1,5 +1,7 @@
 #include "base/lock.h"
 
+#include <pthread.h>
+
 #include "unit/test.h"
 
 static struct lock shared;
