@@ -988,6 +988,12 @@ struct sim_disk *sim_disk_new(uint64_t seed)
     return disk;
 }
 
+void sim_disk_power_off(struct sim_disk *disk)
+{
+    assert(disk);
+    disk->state->power_is_off = true;
+}
+
 void sim_disk_kill(struct sim_disk *disk)
 {
     assert(disk);

@@ -78,6 +78,10 @@ void sim_disk_free(struct sim_disk *disk);
  * more. `crash_at_call` and `fail_at_call` are cleared, other faults stay. */
 void sim_disk_crash(struct sim_disk *disk, struct sim_rng *rng);
 
+/* The power goes off between two calls: every call fails with ERR_IO until
+ * sim_disk_crash() or sim_disk_kill(). */
+void sim_disk_power_off(struct sim_disk *disk);
+
 /* The process was killed, not the machine: open files are freed, locks are
  * released, and nothing is lost. */
 void sim_disk_kill(struct sim_disk *disk);

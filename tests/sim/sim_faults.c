@@ -1,0 +1,205 @@
+#include "sim/sim_faults.h"
+
+#include <inttypes.h>
+
+#define CALLS_AHEAD    24u /* a call soon enough to come before something else happens */
+#define HOUR_MS        (INT64_C(3600) * 1000)
+#define SYNC_PERMILLE  300u
+#define FULL_BYTES_MAX 40000u
+
+void faults_init(struct faults *faults, struct world *world, struct report *report)
+{
+    *faults = (struct faults){
+        .world = world,
+        .options = world->options,
+        .report = report,
+        .rng = {world->options->seed + 4},
+        .at_call = FAULT_COUNT,
+    };
+}
+
+/* ---- at a call of the disk ---- */
+
+void faults_arm(struct faults *faults, enum fault fault, uint64_t call)
+{
+    struct sim_disk_faults *disk = &faults->world->disk->faults;
+    faults->at_call = fault;
+    faults->dies_by_power = fault == FAULT_POWER_AT_CALL;
+    if (fault == FAULT_POWER_AT_CALL || fault == FAULT_KILL_AT_CALL) {
+        disk->crash_at_call = call;
+        return;
+    }
+    disk->fail_at_call = call;
+    disk->fail_with = fault == FAULT_FULL_CALL ? ERR_FULL : ERR_IO;
+}
+
+static uint64_t some_call_ahead(struct faults *faults)
+{
+    return faults->world->disk->counts.calls + 1 + sim_rng_below(&faults->rng, CALLS_AHEAD);
+}
+
+/* Whether the fault that was armed has struck by now. */
+static bool has_struck(const struct faults *faults)
+{
+    const struct sim_disk *disk = faults->world->disk;
+    uint64_t call =
+        disk->faults.crash_at_call ? disk->faults.crash_at_call : disk->faults.fail_at_call;
+    return call != 0 && disk->counts.calls >= call;
+}
+
+/* Notes the fault of a call when it has struck; the next may be armed then. */
+static void settle(struct faults *faults)
+{
+    if (faults->at_call == FAULT_COUNT || !has_struck(faults))
+        return;
+    faults->report->hits[faults->at_call]++;
+    faults->at_call = FAULT_COUNT;
+    faults->world->disk->faults.fail_at_call = 0;
+}
+
+void faults_note_death(struct faults *faults)
+{
+    settle(faults);
+    faults->at_call = FAULT_COUNT;
+    if (faults->world->disk->faults.sync_failure_permille > 0)
+        faults->report->hits[FAULT_SYNC_ERROR]++;
+    if (faults->full_steps > 0 && sim_rng_chance(&faults->rng, 500))
+        faults->full_steps = 1;
+}
+
+/* ---- the clock ---- */
+
+static enum strike jump_clock(struct faults *faults)
+{
+    struct sim_rng *rng = &faults->rng;
+    faults->report->hits[FAULT_CLOCK]++;
+    int64_t jump_ms = (int64_t)sim_rng_below(rng, 2 * HOUR_MS);
+    if (sim_rng_chance(rng, 500))
+        jump_ms = (int64_t)sim_rng_below(rng, 20000);
+    if (sim_rng_chance(rng, 50))
+        jump_ms += WORLD_KEYS_KEPT_MS;
+    if (sim_rng_chance(rng, 500))
+        jump_ms = -jump_ms;
+    report_trace(faults->report, "the clock jumps by %" PRId64 " ms", jump_ms);
+    faults->world->wall_ms += jump_ms;
+    if (jump_ms > 0)
+        faults->forward_ms += jump_ms;
+    if (faults->forward_ms < WORLD_KEYS_KEPT_MS / 2)
+        return STRIKE_NOTHING;
+    faults->forward_ms = 0;
+    return STRIKE_DAY;
+}
+
+/* ---- the others ---- */
+
+static void open_twice(struct faults *faults)
+{
+    struct error error = {.text = ""};
+    faults->report->hits[FAULT_SECOND_OPEN]++;
+    enum err err = world_open_again(faults->world, &error);
+    if (err != ERR_BUSY && !faults->world->dying)
+        report_violation(faults->report, "a second process was let into the folder");
+}
+
+static void fill_disk(struct faults *faults)
+{
+    struct sim_disk *disk = faults->world->disk;
+    faults->report->hits[FAULT_FULL_DISK]++;
+    faults->full_steps = 1 + (unsigned)sim_rng_below(&faults->rng, 40);
+    disk->faults.space_bytes =
+        1 + sim_disk_used_bytes(disk) + sim_rng_below(&faults->rng, FULL_BYTES_MAX);
+    report_trace(faults->report, "the disk is full");
+}
+
+static void slow_disk(struct faults *faults)
+{
+    faults->report->hits[FAULT_SLOW_DISK]++;
+    faults->slow_steps = 1 + (unsigned)sim_rng_below(&faults->rng, 60);
+    report_trace(faults->report, "the disk is slow");
+}
+
+static enum strike strike(struct faults *faults, enum fault fault)
+{
+    switch (fault) {
+    case FAULT_POWER:
+    case FAULT_KILL:
+        report_trace(faults->report, "%s", fault_text(fault));
+        faults->dies_by_power = fault == FAULT_POWER;
+        faults->report->hits[fault]++;
+        return STRIKE_DEATH;
+    case FAULT_POWER_AT_CALL:
+    case FAULT_KILL_AT_CALL:
+    case FAULT_IO_ERROR:
+    case FAULT_FULL_CALL:
+        if (faults->at_call == FAULT_COUNT)
+            faults_arm(faults, fault, some_call_ahead(faults));
+        return STRIKE_NOTHING;
+    case FAULT_SYNC_ERROR:
+        faults->dies_by_power = sim_rng_chance(&faults->rng, 300);
+        faults->world->disk->faults.sync_failure_permille = SYNC_PERMILLE;
+        return STRIKE_NOTHING;
+    case FAULT_FULL_DISK:
+        if (faults->full_steps == 0)
+            fill_disk(faults);
+        return STRIKE_NOTHING;
+    case FAULT_SLOW_DISK:
+        slow_disk(faults);
+        return STRIKE_NOTHING;
+    case FAULT_SECOND_OPEN:
+        open_twice(faults);
+        return STRIKE_NOTHING;
+    case FAULT_CLOCK:
+        return jump_clock(faults);
+    case FAULT_RESTART:
+        report_trace(faults->report, "restart");
+        faults->report->hits[fault]++;
+        return STRIKE_RESTART;
+    case FAULT_IN_RECOVERY: /* these two when the process starts */
+    case FAULT_FLIP:
+    case FAULT_COUNT:
+        break;
+    }
+    return STRIKE_NOTHING;
+}
+
+enum strike faults_strike(struct faults *faults)
+{
+    settle(faults);
+    if (faults->full_steps > 0 && --faults->full_steps == 0)
+        faults->world->disk->faults.space_bytes = 0;
+    if (faults->slow_steps > 0)
+        faults->slow_steps--;
+    for (unsigned i = 0; i < FAULT_COUNT; i++) {
+        enum fault fault = (enum fault)i;
+        bool at_start = fault == FAULT_IN_RECOVERY || fault == FAULT_FLIP;
+        if (at_start || !sim_rng_chance(&faults->rng, faults->options->faults[i]))
+            continue;
+        enum strike result = strike(faults, fault);
+        if (result != STRIKE_NOTHING || faults->world->dying)
+            return result;
+    }
+    return STRIKE_NOTHING;
+}
+
+bool faults_arm_start(struct faults *faults)
+{
+    if (!sim_rng_chance(&faults->rng, faults->options->faults[FAULT_IN_RECOVERY]))
+        return false;
+    static const enum fault usual[] = {FAULT_POWER_AT_CALL, FAULT_POWER_AT_CALL, FAULT_KILL_AT_CALL,
+                                       FAULT_IO_ERROR, FAULT_FULL_CALL};
+    faults_arm(faults, usual[sim_rng_below(&faults->rng, 5)], some_call_ahead(faults));
+    return true;
+}
+
+void faults_end(struct faults *faults)
+{
+    struct sim_disk_faults *disk = &faults->world->disk->faults;
+    settle(faults);
+    faults->at_call = FAULT_COUNT;
+    faults->full_steps = 0;
+    faults->slow_steps = 0;
+    disk->crash_at_call = 0;
+    disk->fail_at_call = 0;
+    disk->sync_failure_permille = 0;
+    disk->space_bytes = 0;
+}

@@ -1,0 +1,93 @@
+#include "sim/sim_options.h"
+
+#include <inttypes.h>
+
+#include "log/file/segment.h"
+#include "sim/sim_rng.h"
+
+static unsigned between(struct sim_rng *rng, unsigned least, unsigned most)
+{
+    return least + (unsigned)sim_rng_below(rng, most - least + 1);
+}
+
+/* Off for some seeds, small for most, large for a few. */
+static unsigned pick_permille(struct sim_rng *rng, unsigned off_permille, unsigned most)
+{
+    if (sim_rng_chance(rng, off_permille))
+        return 0;
+    return between(rng, 1, sim_rng_chance(rng, 250) ? most : 1 + most / 5);
+}
+
+static void pick_weights(struct sim_options *options, struct sim_rng *rng)
+{
+    static const unsigned usual[SIM_OP_KINDS] = {
+        [OP_GET] = 8,       [OP_EXISTS] = 1,  [OP_ADD] = 30,   [OP_SET] = 6,
+        [OP_DELETE] = 4,    [OP_CREATE] = 6,  [OP_EXPIRE] = 4, [OP_REACT] = 30,
+        [OP_WITHDRAW] = 10, [OP_TOGGLE] = 10, [OP_COUNTS] = 4, [OP_REACTION] = 4,
+    };
+    for (unsigned i = 0; i < SIM_OP_KINDS; i++)
+        options->weights[i] = sim_rng_chance(rng, 200) ? 0 : usual[i];
+    options->weights[sim_rng_chance(rng, 500) ? OP_ADD : OP_REACT] = 30;
+}
+
+static void pick_faults(struct sim_options *options, struct sim_rng *rng)
+{
+    static const unsigned most[FAULT_COUNT] = {
+        [FAULT_POWER] = 40,        [FAULT_KILL] = 40,         [FAULT_POWER_AT_CALL] = 60,
+        [FAULT_KILL_AT_CALL] = 60, [FAULT_IN_RECOVERY] = 500, [FAULT_IO_ERROR] = 30,
+        [FAULT_FULL_CALL] = 30,    [FAULT_FULL_DISK] = 20,    [FAULT_SYNC_ERROR] = 20,
+        [FAULT_SLOW_DISK] = 20,    [FAULT_FLIP] = 300,        [FAULT_SECOND_OPEN] = 20,
+        [FAULT_CLOCK] = 40,        [FAULT_RESTART] = 20,
+    };
+    for (unsigned i = 0; i < FAULT_COUNT; i++)
+        options->faults[i] = pick_permille(rng, 500, most[i]);
+}
+
+void sim_options_of_seed(struct sim_options *options, uint64_t seed)
+{
+    static const unsigned users[] = {2, 5, 20, 150};
+    struct sim_rng rng = {seed ^ UINT64_C(0x0970057ac5)};
+
+    *options = (struct sim_options){
+        .seed = seed,
+        .steps = between(&rng, 50, 250),
+        .ids = between(&rng, 1, sim_rng_chance(&rng, 200) ? 40 : 8),
+        .id_bytes = sim_rng_chance(&rng, 200) ? LIMIT_ID_BYTES - 40 : between(&rng, 8, 32),
+        .users = users[sim_rng_below(&rng, 4)],
+        .workers = between(&rng, 1, 4),
+        .batch_max = sim_rng_chance(&rng, 300) ? 40 : between(&rng, 1, 8),
+        .keyed_permille = pick_permille(&rng, 200, 1000),
+        .repeat_permille = pick_permille(&rng, 200, 500),
+        .big_permille = pick_permille(&rng, 600, 300),
+        .regional_permille = pick_permille(&rng, 500, 500),
+        .segment_bytes = SEGMENT_ALIGN * between(&rng, 2, 12),
+        .pending_bytes_max = between(&rng, 500, 20000),
+        .idle_s = sim_rng_chance(&rng, 100) ? between(&rng, 1, 20) : 0,
+        .spread_rate = between(&rng, 5, 2000),
+        .commit_permille = between(&rng, 100, 600),
+        .tick_permille = pick_permille(&rng, 200, 200),
+        .reshard_permille = pick_permille(&rng, 300, 100),
+    };
+    pick_weights(options, &rng);
+    pick_faults(options, &rng);
+}
+
+void sim_options_print(const struct sim_options *options, FILE *to)
+{
+    fprintf(to,
+            "seed %" PRIu64 ": steps=%u ids=%u id_bytes=%u users=%u workers=%u batch_max=%u "
+            "keyed=%u repeat=%u big=%u regional=%u segment=%" PRIu64 " pending=%" PRIu64
+            " idle_s=%u spread_rate=%" PRIu64 " commit=%u tick=%u reshard=%u\n  ops",
+            options->seed, options->steps, options->ids, options->id_bytes, options->users,
+            options->workers, options->batch_max, options->keyed_permille, options->repeat_permille,
+            options->big_permille, options->regional_permille, options->segment_bytes,
+            options->pending_bytes_max, options->idle_s, options->spread_rate,
+            options->commit_permille, options->tick_permille, options->reshard_permille);
+    for (unsigned i = 0; i < SIM_OP_KINDS; i++)
+        fprintf(to, " %u", options->weights[i]);
+    fprintf(to, "\n");
+    for (unsigned i = 0; i < FAULT_COUNT; i++) {
+        if (options->faults[i] > 0)
+            fprintf(to, "  %u in 1000: %s\n", options->faults[i], fault_text((enum fault)i));
+    }
+}

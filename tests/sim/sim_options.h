@@ -1,0 +1,46 @@
+/* sim_options.h - what a seed decides before its run begins.
+ *
+ * In swarm style: each seed switches every kind of operation and every fault on
+ * or off and picks its rates, since a run in which everything happens all the
+ * time hides what happens only when something does not. */
+#ifndef SIM_OPTIONS_H
+#define SIM_OPTIONS_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+#include "core/op.h"
+#include "sim/sim_report.h"
+
+#define SIM_OP_KINDS (OP_MEMBERS + 1)
+
+struct sim_options {
+    uint64_t seed;
+    unsigned steps; /* what the run does, one after the other: a batch, a commit, a fault ... */
+
+    unsigned ids;
+    unsigned id_bytes; /* the longest one's */
+    unsigned users;
+    unsigned workers;
+    unsigned batch_max;
+    unsigned weights[SIM_OP_KINDS]; /* of each kind of op; 0 = never */
+    unsigned keyed_permille;        /* of the writes */
+    unsigned repeat_permille;       /* of the keyed ones: a key that was used before */
+    unsigned big_permille;          /* of the amounts: near or past 64 bits */
+    unsigned regional_permille;
+
+    uint64_t segment_bytes;
+    uint64_t pending_bytes_max;
+    uint32_t idle_s;
+    uint64_t spread_rate;
+
+    unsigned commit_permille; /* chances of a step */
+    unsigned tick_permille;
+    unsigned reshard_permille;
+    unsigned faults[FAULT_COUNT]; /* likewise, but FAULT_IN_RECOVERY: of a start */
+};
+
+void sim_options_of_seed(struct sim_options *options, uint64_t seed);
+void sim_options_print(const struct sim_options *options, FILE *to);
+
+#endif

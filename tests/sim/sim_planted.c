@@ -1,0 +1,301 @@
+#include "sim/sim_planted.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/kinds.h"
+#include "sim/sim_planted_own.h"
+
+const char *bug_text(enum bug bug)
+{
+    static const char *const texts[] = {
+#define X(code, what) [code] = (what),
+        BUG_LIST(X)
+#undef X
+    };
+    assert(bug < BUG_COUNT);
+    return texts[bug];
+}
+
+struct planted *planted_new(enum bug bug)
+{
+    struct planted *planted = calloc(1, sizeof(*planted));
+    if (!planted)
+        abort();
+    planted->bug = bug;
+    return planted;
+}
+
+void planted_free(struct planted *planted)
+{
+    free(planted->lost);
+    free(planted);
+}
+
+static char *copy_bytes(struct slice from)
+{
+    char *bytes = malloc(from.size > 0 ? from.size : 1);
+    if (!bytes)
+        abort();
+    memcpy(bytes, from.data, from.size);
+    return bytes;
+}
+
+/* ---- logs ---- */
+
+struct planted_log {
+    struct log base;
+    struct log *inner;
+    struct planted *planted;
+    uint64_t appended; /* the last ticket */
+
+    /* Of a replay: the section before, held back. */
+    log_visit_fn *visit;
+    void *arg;
+    char *held; /* owned */
+    size_t held_size;
+    struct log_position next;
+};
+
+static struct planted_log *planted_log_of(struct log *log)
+{
+    return (struct planted_log *)log;
+}
+
+static enum err pass_held(struct planted_log *log, struct error *error)
+{
+    if (!log->held)
+        return ERR_OK;
+    struct slice section = {log->held, log->held_size};
+    enum err err = log->visit(log->arg, section, log->next, error);
+    free(log->held);
+    log->held = NULL;
+    return err;
+}
+
+static enum err visit_wrongly(void *arg, struct slice section, struct log_position next,
+                              struct error *error)
+{
+    struct planted_log *log = arg;
+    enum err err = ERR_OK;
+    bool swaps = log->planted->bug == BUG_SWAPPED && log->held;
+    if (swaps || log->planted->bug == BUG_REPLAYED_TWICE)
+        err = log->visit(log->arg, section, next, error);
+    if (!err)
+        err = pass_held(log, error);
+    if (swaps || err)
+        return err;
+    log->held = copy_bytes(section);
+    log->held_size = section.size;
+    log->next = next;
+    return ERR_OK;
+}
+
+static enum err bad_read(struct log *base, struct log_position from, log_visit_fn *visit, void *arg,
+                         log_reading_fn *reading, struct error *error)
+{
+    struct planted_log *log = planted_log_of(base);
+    enum bug bug = log->planted->bug;
+    if (bug != BUG_LAST_DROPPED && bug != BUG_REPLAYED_TWICE && bug != BUG_SWAPPED &&
+        bug != BUG_RESURRECTED)
+        return log_read(log->inner, from, visit, arg, reading, error);
+
+    log->visit = visit;
+    log->arg = arg;
+    enum err err = log_read(log->inner, from, visit_wrongly, log, reading, error);
+    if (!err && bug != BUG_LAST_DROPPED)
+        err = pass_held(log, error);
+    if (!err && bug == BUG_RESURRECTED && log->planted->lost) {
+        struct slice lost = {log->planted->lost, log->planted->lost_size};
+        err = visit(arg, lost, log->next, error);
+    }
+    free(log->held);
+    log->held = NULL;
+    return err;
+}
+
+static enum err bad_start(struct log *base, struct error *error)
+{
+    return log_start(planted_log_of(base)->inner, error);
+}
+
+static uint64_t bad_append(struct log *base, struct slice header, struct slice body)
+{
+    struct planted_log *log = planted_log_of(base);
+    log->appended = log_append(log->inner, header, body);
+    struct planted *planted = log->planted;
+    if (planted->bug == BUG_RESURRECTED) {
+        planted->lost_size = header.size + body.size;
+        planted->lost = realloc(planted->lost, planted->lost_size);
+        if (!planted->lost)
+            abort();
+        memcpy(planted->lost, header.data, header.size);
+        memcpy(planted->lost + header.size, body.data, body.size);
+    }
+    return log->appended;
+}
+
+static enum err bad_room(struct log *base)
+{
+    struct planted_log *log = planted_log_of(base);
+    return log->planted->bug == BUG_NO_BOUND ? ERR_OK : log_room(log->inner);
+}
+
+static uint64_t bad_reached(struct log *base, enum log_level level)
+{
+    struct planted_log *log = planted_log_of(base);
+    if (log->planted->bug == BUG_ACK_APPENDED)
+        return log->appended;
+    if (log->planted->bug == BUG_ACK_WRITTEN)
+        level = LOG_WRITTEN;
+    return log_reached(log->inner, level);
+}
+
+static void bad_stats(struct log *base, struct log_stats *ret_stats)
+{
+    log_stats(planted_log_of(base)->inner, ret_stats);
+}
+
+static void bad_close(struct log *base)
+{
+    log_close(planted_log_of(base)->inner);
+    free(base);
+}
+
+static const struct log_ops planted_log_ops = {
+    .name = "planted",
+    .read = bad_read,
+    .start = bad_start,
+    .append = bad_append,
+    .room = bad_room,
+    .reached = bad_reached,
+    .stats = bad_stats,
+    .close = bad_close,
+};
+
+struct log *planted_log(struct planted *planted, struct log *inner)
+{
+    if (planted->bug < BUG_ACK_APPENDED || planted->bug > BUG_NO_BOUND)
+        return inner;
+    struct planted_log *log = calloc(1, sizeof(*log));
+    if (!log)
+        abort();
+    *log = (struct planted_log){.base.ops = &planted_log_ops, .inner = inner, .planted = planted};
+    return &log->base;
+}
+
+/* ---- hot layers ---- */
+
+struct planted_hot {
+    struct hot base;
+    struct hot *inner;
+    enum bug bug;
+    int64_t newest_ms;
+};
+
+static struct planted_hot *planted_hot_of(struct hot *hot)
+{
+    return (struct planted_hot *)hot;
+}
+
+static void bad_run(struct hot *base, struct batch *batch)
+{
+    struct planted_hot *hot = planted_hot_of(base);
+    for (size_t i = 0; i < batch->count; i++) {
+        struct op *op = &batch->ops[i];
+        if (hot->bug == BUG_WRONG_KIND && op->kind == OP_WITHDRAW)
+            op->reaction = KIND_NONE;
+    }
+    hot_run(hot->inner, batch);
+    for (size_t i = 0; i < batch->count; i++) {
+        struct op *op = &batch->ops[i];
+        if (hot->bug == BUG_NO_TICKET || (hot->bug == BUG_SAME_NOT_WAITING && !op->changed))
+            op->ticket = 0;
+    }
+}
+
+static enum err bad_replay(struct hot *base, const struct event *event, struct error *error)
+{
+    struct planted_hot *hot = planted_hot_of(base);
+    struct event wrong = *event;
+    if (hot->bug == BUG_KEYS_FORGOTTEN)
+        wrong.key.size = 0;
+    if (hot->bug == BUG_AMOUNT_TWICE && event->key.size > 0 && !event->amount.big &&
+        event->amount.small < INT32_MAX && event->amount.small > INT32_MIN)
+        wrong.amount.small *= 2;
+    if (hot->bug == BUG_RESET_IGNORED && event->type == EVENT_RESET)
+        wrong = (struct event){.type = EVENT_NOTHING,
+                               .id = event->id,
+                               .origin = event->origin,
+                               .sequence = event->sequence};
+    if (hot->bug == BUG_ORDER_BY_CLOCK && event->type == EVENT_ADD) {
+        if (event->time_ms < hot->newest_ms)
+            wrong.amount = number_of(0);
+        else
+            hot->newest_ms = event->time_ms;
+    }
+    return hot_replay(hot->inner, &wrong, error);
+}
+
+static void pass_scan(struct hot *base, uint64_t *cursor, uint32_t limit, hot_visit_fn *visit,
+                      void *arg)
+{
+    hot_scan(planted_hot_of(base)->inner, cursor, limit, visit, arg);
+}
+
+static void pass_items_of(struct hot *base, struct slice user, uint64_t *cursor, uint32_t limit,
+                          hot_item_fn *visit, void *arg)
+{
+    hot_items_of(planted_hot_of(base)->inner, user, cursor, limit, visit, arg);
+}
+
+static enum err pass_recount(struct hot *base, struct slice id, struct number *ret_value)
+{
+    return hot_recount(planted_hot_of(base)->inner, id, ret_value);
+}
+
+static void pass_tick(struct hot *base, int64_t now_ms)
+{
+    hot_tick(planted_hot_of(base)->inner, now_ms);
+}
+
+static enum err pass_reshard(struct hot *base, struct slice id, uint32_t shards, int64_t now_ms)
+{
+    return hot_reshard(planted_hot_of(base)->inner, id, shards, now_ms);
+}
+
+static void pass_stats(struct hot *base, struct hot_stats *ret_stats)
+{
+    hot_stats(planted_hot_of(base)->inner, ret_stats);
+}
+
+static void pass_close(struct hot *base)
+{
+    hot_close(planted_hot_of(base)->inner);
+    free(base);
+}
+
+static const struct hot_ops planted_hot_ops = {
+    .name = "planted",
+    .run = bad_run,
+    .replay = bad_replay,
+    .scan = pass_scan,
+    .items_of = pass_items_of,
+    .recount = pass_recount,
+    .tick = pass_tick,
+    .reshard = pass_reshard,
+    .stats = pass_stats,
+    .close = pass_close,
+};
+
+struct hot *planted_hot(struct planted *planted, struct hot *inner)
+{
+    if (planted->bug < BUG_KEYS_FORGOTTEN)
+        return inner;
+    struct planted_hot *hot = calloc(1, sizeof(*hot));
+    if (!hot)
+        abort();
+    *hot = (struct planted_hot){.base.ops = &planted_hot_ops, .inner = inner, .bug = planted->bug};
+    return &hot->base;
+}

@@ -1,0 +1,58 @@
+/* sim_planted.h - bugs on purpose: a test of the test.
+ *
+ * Each is a wrapper around a part of the system that works well otherwise: the
+ * disk, the log or the hot layer. The simulator has to find every one of them.
+ * None of this is in the way of the system when no bug is planted. */
+#ifndef SIM_PLANTED_H
+#define SIM_PLANTED_H
+
+#include "base/disk.h"
+#include "core/hot.h"
+#include "core/log.h"
+
+#define BUG_LIST(X)                                                               \
+    X(BUG_NONE, "none")                                                           \
+    X(BUG_NO_SYNC, "a sync of a file does nothing")                               \
+    X(BUG_NO_FOLDER_SYNC, "a sync of a folder does nothing")                      \
+    X(BUG_SYNC_RETRIED, "a failed sync is tried again, and believed")             \
+    X(BUG_HEADER_UNSYNCED, "a new segment is not synced before it gets its name") \
+    X(BUG_NO_CHECKSUM, "checksums of groups are not looked at")                   \
+    X(BUG_DAMAGE_CUT, "damage is taken for the end of the log")                   \
+    X(BUG_NO_LOCK, "two processes may have one folder")                           \
+    X(BUG_FULL_IGNORED, "a write that found no space is believed")                \
+    X(BUG_ACK_APPENDED, "answers leave when they are appended")                   \
+    X(BUG_ACK_WRITTEN, "answers leave when they are written, not synced")         \
+    X(BUG_LAST_DROPPED, "replay leaves out the last section")                     \
+    X(BUG_REPLAYED_TWICE, "replay takes a section twice")                         \
+    X(BUG_SWAPPED, "replay swaps two sections")                                   \
+    X(BUG_RESURRECTED, "what a crash has lost comes back at a later start")       \
+    X(BUG_NO_BOUND, "there is always room in the log's memory")                   \
+    X(BUG_KEYS_FORGOTTEN, "idempotency keys do not outlive the process")          \
+    X(BUG_AMOUNT_TWICE, "replay counts the amount of a keyed write twice")        \
+    X(BUG_WRONG_KIND, "an unlike takes away a dislike as well")                   \
+    X(BUG_ORDER_BY_CLOCK, "replay leaves out what the clock says is old")         \
+    X(BUG_NO_TICKET, "answers do not wait")                                       \
+    X(BUG_SAME_NOT_WAITING, "answers that nothing has changed do not wait")       \
+    X(BUG_RESET_IGNORED, "replay leaves out resets")
+
+enum bug {
+#define X(code, what) code,
+    BUG_LIST(X)
+#undef X
+        BUG_COUNT
+};
+
+const char *bug_text(enum bug bug);
+
+/* What a bug remembers through a whole run, restarts included. */
+struct planted;
+struct planted *planted_new(enum bug bug);
+void planted_free(struct planted *planted);
+
+/* Each gives back `inner` itself where the bug is elsewhere. The wrapped disk
+ * lives as long as `planted`, the others until they are closed. */
+struct disk *planted_disk(struct planted *planted, struct disk *inner);
+struct log *planted_log(struct planted *planted, struct log *inner);
+struct hot *planted_hot(struct planted *planted, struct hot *inner);
+
+#endif

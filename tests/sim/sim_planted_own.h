@@ -1,0 +1,20 @@
+/* sim_planted_own.h - what the files of the planted bugs share. */
+#ifndef SIM_PLANTED_OWN_H
+#define SIM_PLANTED_OWN_H
+
+#include "sim/sim_planted.h"
+
+struct planted_disk {
+    struct disk base;
+    struct disk *inner;
+    enum bug bug;
+};
+
+struct planted {
+    enum bug bug;
+    struct planted_disk disk;
+    char *lost; /* owned; a section that was appended and perhaps not kept */
+    size_t lost_size;
+};
+
+#endif

@@ -1,0 +1,64 @@
+/* sim_world.h - the machine: a disk, a clock, and at times a process on it.
+ *
+ * The process is the whole embedded system without its doors and threads:
+ * memory hot layer, file log, recovery and service. */
+#ifndef SIM_WORLD_H
+#define SIM_WORLD_H
+
+#include "base/env.h"
+#include "flow/service.h"
+#include "sim/sim_disk.h"
+#include "sim/sim_journal.h"
+#include "sim/sim_options.h"
+#include "sim/sim_planted.h"
+
+#define WORLD_FOLDER "data"
+
+/* Keys are kept for a day. */
+#define WORLD_KEYS_KEPT_MS (INT64_C(24) * 3600 * 1000)
+
+struct world {
+    struct env env; /* first: the rest is found through it */
+    const struct sim_options *options;
+    struct report *report;
+    struct sim_rng rng; /* what the system takes for chance */
+    int64_t wall_ms;
+    uint64_t monotonic_ns;
+    struct sim_disk *disk;
+    struct planted *planted;
+    struct kinds kinds;
+    struct journal journal;
+
+    /* of the process, while it is up */
+    bool up;
+    bool dying; /* the log has called fatal(), or the power went off */
+    struct log *file;
+    struct log *log;
+    struct hot *hot;
+    struct service service;
+    log_progress_fn *progress; /* called when the log has got on */
+    void *progress_arg;
+};
+
+void world_init(struct world *world, const struct sim_options *options, enum bug bug,
+                struct report *report);
+void world_done(struct world *world);
+
+/* Starts the process: reads the log, then is ready to write. An error leaves it
+ * down. */
+enum err world_start(struct world *world, struct error *error);
+
+/* Ends it in order. */
+void world_stop(struct world *world);
+
+/* Ends it at once: nothing more reaches the disk. With the power, or by a kill
+ * that leaves the machine running. */
+void world_die(struct world *world, bool by_power, struct sim_rng *rng);
+
+/* What the log's threads would do next; false if there was nothing to do. */
+bool world_commit(struct world *world);
+
+/* How another process fares that wants the same folder. */
+enum err world_open_again(struct world *world, struct error *error);
+
+#endif
