@@ -186,8 +186,10 @@ void cell_drop(struct cell *cell, uint64_t hash, struct entry *entry)
 
 uint64_t cell_fingerprint(const struct op *op)
 {
-    /* What makes two writes the same: what is to be done, to whom, and how much. */
-    uint64_t hash = hash_stable_seeded(op->user, (uint64_t)op->kind << 8 | op->reaction);
+    /* What makes two writes the same: what is to be done, to whom, and how much. Each
+     * seed is a hash: small seeds and short texts can make up for one another. */
+    char what[] = {(char)op->kind, (char)op->reaction};
+    uint64_t hash = hash_stable_seeded(op->user, hash_stable((struct slice){what, sizeof(what)}));
     if (op->kind == OP_ADD || op->kind == OP_SET) {
         struct buffer digits;
         buffer_init(&digits, NUMBER_DIGITS_MAX + 8);
@@ -463,7 +465,7 @@ enum cell_result cell_run(struct cell *cell, const struct cell_turn *turn, struc
     case OP_DESCRIBE:
         return run_describe(cell, turn, op);
     case OP_COUNTS:
-        return item_run_counts(cell, op);
+        return item_run_counts(cell, turn, op);
     case OP_MEMBERS:
         return item_run_members(cell, turn, op);
     }

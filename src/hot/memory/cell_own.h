@@ -75,7 +75,7 @@ bool counter_is_spread(const struct cell *cell, const struct entry *entry);
 /* --- items --- */
 
 enum cell_result item_run(struct cell *cell, const struct cell_turn *turn, struct op *op);
-enum cell_result item_run_counts(struct cell *cell, struct op *op);
+enum cell_result item_run_counts(struct cell *cell, const struct cell_turn *turn, struct op *op);
 enum cell_result item_run_members(struct cell *cell, const struct cell_turn *turn, struct op *op);
 
 /* The same for an item that is known to be a crowd, in the slice of the user. */

@@ -33,17 +33,27 @@ void item_counts(const struct cell *cell, const struct entry *item, int64_t *ret
         block_counts(item, cell->kinds->count, ret_counts);
 }
 
-enum cell_result item_run_counts(struct cell *cell, struct op *op)
+/* The op's item; NULL when there is none, or a counter whose time is over. Any
+ * other counter is refused: op->code. */
+static struct entry *find_item(const struct cell *cell, const struct cell_turn *turn, struct op *op)
+{
+    struct entry *entry = cell_find(cell, op->hash, op->target);
+    if (!entry || entry->kind == ENTRY_ITEM)
+        return entry;
+    if (!cell_is_expired(cell, entry, turn->now_ms))
+        op->code = ERR_WRONG_TYPE;
+    return NULL;
+}
+
+enum cell_result item_run_counts(struct cell *cell, const struct cell_turn *turn, struct op *op)
 {
     assert(op->counts);
 
-    const struct entry *item = cell_find(cell, op->hash, op->target);
+    const struct entry *item = find_item(cell, turn, op);
     if (!item) {
         memset(op->counts, 0, cell->kinds->count * sizeof(*op->counts));
         return CELL_DONE;
     }
-    if (item->kind != ENTRY_ITEM)
-        return cell_fail(op, ERR_WRONG_TYPE);
     item_counts(cell, item, op->counts);
     op->changed = true; /* it is there */
     return CELL_DONE;
@@ -51,13 +61,11 @@ enum cell_result item_run_counts(struct cell *cell, struct op *op)
 
 enum cell_result item_run_members(struct cell *cell, const struct cell_turn *turn, struct op *op)
 {
-    const struct entry *item = cell_find(cell, op->hash, op->target);
+    const struct entry *item = find_item(cell, turn, op);
     if (!item) {
         op->page->cursor = 0;
         return CELL_DONE;
     }
-    if (item->kind != ENTRY_ITEM)
-        return cell_fail(op, ERR_WRONG_TYPE);
     if (item->flags & ENTRY_CROWD && item->crowd->spread.shards > 1 && !turn->alone)
         return CELL_ALONE;
     members_page(item, op->reaction, cell->users, op->page);
@@ -145,11 +153,24 @@ void item_split_if_large(struct cell *cell, struct entry *item)
         crowd_split(item->crowd, cell->users);
 }
 
+/* Makes the item. A counter of this id is past its time and goes; NULL if all
+ * cells have to be locked for that. */
+static struct entry *create_item(struct cell *cell, const struct cell_turn *turn,
+                                 const struct op *op)
+{
+    struct entry *over = cell_find(cell, op->hash, op->target);
+    if (counter_is_spread(cell, over) && !turn->alone)
+        return NULL;
+    if (over)
+        cell_expire(cell, turn, op->hash, over);
+    return cell_create(cell, op->hash, op->target, ENTRY_ITEM);
+}
+
 enum cell_result item_run(struct cell *cell, const struct cell_turn *turn, struct op *op)
 {
-    struct entry *item = cell_find(cell, op->hash, op->target);
-    if (item && item->kind != ENTRY_ITEM)
-        return cell_fail(op, ERR_WRONG_TYPE);
+    struct entry *item = find_item(cell, turn, op);
+    if (op->code)
+        return CELL_DONE;
     if (item && item->flags & ENTRY_CROWD) {
         item_split_if_large(cell, item);
         return item_run_in_slice(cell, turn, op, item->crowd);
@@ -166,7 +187,9 @@ enum cell_result item_run(struct cell *cell, const struct cell_turn *turn, struc
         if (turn->room)
             return cell_fail(op, turn->room);
         if (!item)
-            item = cell_create(cell, op->hash, op->target, ENTRY_ITEM);
+            item = create_item(cell, turn, op);
+        if (!item)
+            return CELL_ALONE;
         item_change(cell, item, op->hash, op_user(op), op->bucket, before, after);
         item->written_s = (uint32_t)(turn->now_ms / 1000);
     }

@@ -269,7 +269,7 @@ static bool route(struct worker *worker, const struct cell_turn *turn, struct op
         op->cell = crowd_cell_of(crowd, op->bucket / CROWD_BUCKETS_A_SLICE);
         return true;
     }
-    if (op->kind != OP_ADD && op->kind != OP_GET)
+    if ((op->kind != OP_ADD && op->kind != OP_GET) || op->target_kind != 0)
         return false;
     /* All of a batch's ops on a counter go to one shard, so that they stay in order. */
     if (worker->directory.slots[place].batch != worker->batch) {
