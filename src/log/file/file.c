@@ -1,4 +1,4 @@
-/* file.c - the file log: appending, group commit, and the life of a segment.
+/* file.c - the file log: appending and group commit.
  *
  * Workers copy sections into the pending chunk under one mutex and go on. The
  * log thread takes the chunk, writes it as one group, syncs, and publishes how
@@ -6,11 +6,6 @@
  * sync is shared by all who came during the one before. A second thread zeroes
  * the next segment in good time. In manual mode there are no threads, and
  * file_log_step() does the same work with the same functions.
- *
- * A segment begins its life zeroed and synced under another name; then its
- * header is written and synced, then it gets its number as name, then the
- * folder is synced, and only then comes its first group. So a file that bears a
- * segment's name has always been whole.
  *
  * When the disk is full no segment can be prepared. room() then says so as soon
  * as what is left would not take all that may be appended before everybody has
@@ -34,6 +29,7 @@
 #include "log/file/pending.h"
 #include "log/file/prepare.h"
 #include "log/file/segment.h"
+#include "log/file/writer.h"
 
 #define RETRY_NS (UINT64_C(1000) * 1000 * 1000)
 
@@ -50,14 +46,9 @@ struct file_log {
     struct chain chain;   /* what was there when the log was opened */
     struct chain_end end; /* where that ends, once it is known */
     bool end_known;
-    uint64_t log_id;
 
     /* Of the log thread alone. */
-    struct disk_file *segment; /* NULL while the disk is too full for the first one */
-    uint64_t segment_number;
-    uint64_t segment_at; /* where the next group goes */
-    uint64_t segment_bytes;
-    uint64_t next_group;
+    struct writer writer;
     struct chunk *in_hand; /* taken, not yet durable */
 
     /* Of the preparing thread alone. */
@@ -100,9 +91,9 @@ static struct file_log *file_log_of(struct log *base)
 
 /* ---- what room() says; all under the mutex ---- */
 
-/* Asked once a batch, so up to a batch of each worker may follow an ERR_OK. On
- * a full disk we therefore stop while all that may be pending still fits, even
- * if a group that does not fit at the end of the segment wastes that end. */
+/* On a full disk we stop while all that may be pending still has a place, even
+ * if a group that does not fit at the end of a segment wastes that end. Since
+ * room() is asked once a batch, a batch of each worker may come on top. */
 static bool is_full(const struct file_log *log)
 {
     uint64_t place = log->left_bytes + (log->next ? log->next_bytes : 0);
@@ -155,47 +146,17 @@ static void fail(struct file_log *log, const struct error *error)
         log->options.fatal(log->options.fatal_arg, error);
 }
 
-/* ---- segments ---- */
+/* ---- the next segment ---- */
 
-/* Makes the zeroed file `name` the next segment. ERR_FULL leaves everything as
- * it was, to be tried again. */
 static enum err begin_segment(struct file_log *log, struct disk_file *file, const char *name,
                               uint64_t size_bytes, struct error *error)
 {
-    struct segment_header header = {
-        .log_id = log->log_id,
-        .number = log->segment_number + 1,
-        .size_bytes = size_bytes,
-        .created_ms = env_wall_ms(log->env),
-        .first_group = log->next_group,
-        .previous_end = log->segment_at,
-    };
-    char bytes[SEGMENT_HEADER_BYTES];
-    segment_header_put(&header, bytes);
-    enum err err = disk_file_write(file, 0, bytes, sizeof(bytes), error);
-    if (!err)
-        err = disk_file_sync(file, error);
+    enum err err = writer_begin(&log->writer, file, name, size_bytes, error);
     if (err)
         return err;
-
-    char from[FOLDER_PATH_BYTES];
-    char to[FOLDER_PATH_BYTES];
-    err = disk_rename(log->folder.disk, folder_path_of(&log->folder, name, from),
-                      folder_segment_path(&log->folder, header.number, to), error);
-    if (!err)
-        err = folder_sync(&log->folder, error);
-    if (err)
-        return err;
-
-    disk_file_close(log->segment);
-    log->segment = file;
-    log->segment_number = header.number;
-    log->segment_at = SEGMENT_HEADER_BYTES;
-    log->segment_bytes = size_bytes;
-
     pthread_mutex_lock(&log->mutex);
     log->left_bytes = size_bytes - SEGMENT_HEADER_BYTES;
-    log->stats.segments = header.number;
+    log->stats.segments = log->writer.segment;
     log->stats.disk_bytes += size_bytes;
     pthread_mutex_unlock(&log->mutex);
     return ERR_OK;
@@ -214,7 +175,7 @@ static void want_segment(struct file_log *log, uint64_t size_bytes)
 /* The size of the segment behind this one. */
 static uint64_t following_bytes(const struct file_log *log)
 {
-    uint64_t size = log->segment ? 2 * log->segment_bytes : FIRST_SEGMENT_BYTES;
+    uint64_t size = log->writer.file ? 2 * log->writer.size_bytes : FIRST_SEGMENT_BYTES;
     return size < log->options.segment_bytes ? size : log->options.segment_bytes;
 }
 
@@ -326,31 +287,29 @@ static void tell_progress(struct file_log *log)
         log->base.progress(log->base.progress_arg);
 }
 
-/* Writes the group into the segment, or into the next one if it does not fit. */
-static enum err write_group(struct file_log *log, char *bytes, struct group *group,
-                            struct error *error)
+/* Writes the chunk into the segment, or into the next one if it does not fit. */
+static enum err write_chunk(struct file_log *log, struct chunk *chunk, struct error *error)
 {
-    uint32_t size = group_bytes(group->body_bytes);
-    if (!log->segment || log->segment_bytes - log->segment_at < size) {
+    uint32_t size = group_bytes(chunk->body_bytes);
+    if (!writer_fits(&log->writer, size)) {
         enum err err = rotate(log, size, error);
         if (err)
             return err;
     }
-    group->log_id = log->log_id;
-    group->segment = log->segment_number;
-    group->offset = log->segment_at;
-    group->number = log->next_group;
-    group_seal(bytes, group);
-    return disk_file_write(log->segment, log->segment_at, bytes, size, error);
+    struct group group = {
+        .kind = GROUP_SECTIONS,
+        .body_bytes = chunk->body_bytes,
+        .sections = chunk->sections,
+    };
+    return writer_put(&log->writer, chunk->bytes, group, error);
 }
 
-static void publish_durable(struct file_log *log, uint32_t size, uint64_t sync_ns)
+static void publish_durable(struct file_log *log, uint64_t sync_ns)
 {
     struct chunk *chunk = log->in_hand;
-    uint64_t ticket = chunk->last_ticket;
     log->in_hand = NULL;
-    log->next_group++;
-    log->segment_at += size;
+    uint64_t ticket = chunk->last_ticket;
+    uint32_t size = group_bytes(chunk->body_bytes);
 
     pthread_mutex_lock(&log->mutex);
     log->pending_bytes -= chunk->body_bytes;
@@ -388,13 +347,8 @@ static bool commit(struct file_log *log)
     if (!chunk)
         return false;
 
-    struct group group = {
-        .kind = GROUP_SECTIONS,
-        .body_bytes = chunk->body_bytes,
-        .sections = chunk->sections,
-    };
     struct error error;
-    enum err err = write_group(log, chunk->bytes, &group, &error);
+    enum err err = write_chunk(log, chunk, &error);
     if (err == ERR_BUSY || err == ERR_FULL) {
         block(log, err == ERR_FULL);
         return false;
@@ -407,12 +361,12 @@ static bool commit(struct file_log *log)
     tell_progress(log);
 
     uint64_t before_ns = env_monotonic_ns(log->env);
-    err = disk_file_sync(log->segment, &error);
+    err = writer_sync(&log->writer, &error);
     if (err) {
         fail(log, &error);
         return false;
     }
-    publish_durable(log, group_bytes(group.body_bytes), env_monotonic_ns(log->env) - before_ns);
+    publish_durable(log, env_monotonic_ns(log->env) - before_ns);
     return true;
 }
 
@@ -484,14 +438,28 @@ static void *run_prepare(void *arg)
     }
 }
 
+static void stop_preparing(struct file_log *log)
+{
+    pthread_mutex_lock(&log->mutex);
+    log->quit = true;
+    pthread_mutex_unlock(&log->mutex);
+    pthread_cond_signal(&log->wanted);
+    pthread_join(log->prepare_thread, NULL);
+}
+
 static enum err start_threads(struct file_log *log, struct error *error)
 {
-    if (log->options.manual)
-        return ERR_OK;
-    if (pthread_create(&log->log_thread, NULL, run_log, log) != 0)
-        return error_set(error, ERR_NO_MEMORY, "cannot start the log's thread");
-    if (pthread_create(&log->prepare_thread, NULL, run_prepare, log) != 0)
-        abort();
+    int errnum = pthread_create(&log->prepare_thread, NULL, run_prepare, log);
+    if (errnum == 0) {
+        errnum = pthread_create(&log->log_thread, NULL, run_log, log);
+        if (errnum != 0)
+            stop_preparing(log);
+    }
+    if (errnum != 0)
+        return error_set_errno(error, ERR_NO_MEMORY, errnum, "cannot start a thread of the log");
+
+    pthread_setname_np(log->prepare_thread, "log-prepare");
+    pthread_setname_np(log->log_thread, "log-commit");
     log->threads_run = true;
     return ERR_OK;
 }
@@ -504,12 +472,7 @@ static void stop_threads(struct file_log *log)
     pthread_mutex_unlock(&log->mutex);
     pthread_cond_signal(&log->work);
     pthread_join(log->log_thread, NULL);
-
-    pthread_mutex_lock(&log->mutex);
-    log->quit = true;
-    pthread_mutex_unlock(&log->mutex);
-    pthread_cond_signal(&log->wanted);
-    pthread_join(log->prepare_thread, NULL);
+    stop_preparing(log);
 }
 
 bool file_log_step(struct log *base)
@@ -522,12 +485,13 @@ bool file_log_step(struct log *base)
     bool prepares = may_prepare(log);
     if (prepares)
         prepare_some(log, log->wanted_bytes);
-    return commit(log) || prepares;
+    return commit(log) || prepares || may_prepare(log); /* a larger segment may be wanted now */
 }
 
 /* ---- reading ---- */
 
 struct section_visit {
+    const struct folder *folder;
     log_visit_fn *visit;
     log_reading_fn *reading;
     void *arg;
@@ -545,12 +509,12 @@ static enum err visit_sections(void *arg, const struct group *group, struct slic
             return err;
         count++;
     }
-    if (body.size > 0 || count != group->sections)
-        return error_set(error, ERR_CORRUPT,
-                         "segment %" PRIu64 ", offset %" PRIu64
-                         ": the group's sections are malformed",
-                         group->segment, group->offset);
-    return ERR_OK;
+    if (body.size == 0 && count == group->sections)
+        return ERR_OK;
+    char path[FOLDER_PATH_BYTES];
+    return error_set(error, ERR_CORRUPT,
+                     "%s: offset %" PRIu64 ": the group's sections are malformed",
+                     folder_segment_path(to->folder, group->segment, path), group->offset);
 }
 
 static void pass_reading(void *arg, uint64_t bytes_done, uint64_t bytes_all)
@@ -563,7 +527,7 @@ static enum err file_read(struct log *base, struct log_position from, log_visit_
                           void *arg, log_reading_fn *reading, struct error *error)
 {
     struct file_log *log = file_log_of(base);
-    struct section_visit to = {.visit = visit, .reading = reading, .arg = arg};
+    struct section_visit to = {&log->folder, visit, reading, arg};
     enum err err = chain_walk(&log->chain, from, visit_sections, &to, reading ? pass_reading : NULL,
                               &log->end, error);
     log->end_known = !err;
@@ -591,61 +555,14 @@ static enum err find_end(struct file_log *log, struct error *error)
     return chain_walk(&log->chain, from, skip_group, NULL, NULL, &log->end, error);
 }
 
-/* The last group may be in the system's memory only: its process died before
- * the sync, or the sync failed and the system has forgotten that these bytes
- * never reached the disk. From now on it counts, so it is written once more,
- * the same bytes at the same place, and synced. */
-static enum err settle_last_group(struct file_log *log, struct error *error)
-{
-    const struct chain_end *end = &log->end;
-    if (end->last_offset == 0)
-        return ERR_OK;
-
-    char path[FOLDER_PATH_BYTES];
-    folder_segment_path(&log->folder, end->position.segment, path);
-    struct disk_file *file;
-    enum err err = disk_open(log->folder.disk, path, DISK_WRITE, &file, error);
-    if (err)
-        return err;
-
-    size_t size = (size_t)(end->position.offset - end->last_offset);
-    char *bytes = malloc(size);
-    if (!bytes)
-        abort();
-    size_t got = 0;
-    err = disk_file_read(file, end->last_offset, bytes, size, &got, error);
-    if (!err && got != size)
-        err = error_set(error, ERR_IO, "%s: it shrank while it was read", path);
-    if (!err)
-        err = disk_file_write(file, end->last_offset, bytes, size, error);
-    if (!err)
-        err = disk_file_sync(file, error);
-    free(bytes);
-    disk_file_close(file);
-    return err;
-}
-
-/* Where the log goes on. A last segment without a group is replaced. */
-static void continue_chain(struct file_log *log)
+/* What there is before the first segment of this start, which may replace the last. */
+static void count_segments(struct file_log *log)
 {
     const struct chain *chain = &log->chain;
-    log->next_group = log->end.next_group;
+    log->stats.segments = log->writer.segment;
     log->stats.disk_bytes = chain->disk_bytes;
-    if (chain->count == 0) {
-        log->log_id = env_random(log->env);
-        return;
-    }
-    const struct segment_header *last = &chain->segments[chain->count - 1];
-    bool is_empty = log->end.last_offset == 0;
-    log->log_id = last->log_id;
-    log->segment_number = is_empty ? last->number - 1 : last->number;
-    log->segment_at = is_empty ? last->previous_end : log->end.position.offset;
-    if (is_empty)
-        log->stats.disk_bytes -= last->size_bytes;
-    if (log->end.torn_bytes > 0)
-        message_info("cut an unfinished write off the log segment=%" PRIu64 " offset=%" PRIu64
-                     " bytes=%" PRIu64,
-                     last->number, log->end.position.offset, log->end.torn_bytes);
+    if (log->writer.segment < chain->count)
+        log->stats.disk_bytes -= chain->segments[chain->count - 1].size_bytes;
 }
 
 static enum err begin_first_segment(struct file_log *log, struct error *error)
@@ -692,11 +609,11 @@ static enum err file_start(struct log *base, struct error *error)
     if (!err)
         err = folder_make_log(&log->folder, error);
     if (!err)
-        err = settle_last_group(log, error);
+        err = writer_resume(&log->writer, log->env, &log->folder, &log->chain, &log->end, error);
     if (err)
         return err;
 
-    continue_chain(log);
+    count_segments(log);
     err = begin_first_segment(log, error);
     bool full = err == ERR_FULL;
     if (!err || full)
@@ -707,7 +624,7 @@ static enum err file_start(struct log *base, struct error *error)
         log->retry_ns = env_monotonic_ns(log->env) + RETRY_NS;
         note_space(log, &log->prepare_full, true);
     }
-    return start_threads(log, error);
+    return log->options.manual ? ERR_OK : start_threads(log, error);
 }
 
 /* ---- the port ---- */
@@ -750,32 +667,11 @@ static void file_stats(struct log *base, struct log_stats *ret_stats)
     pthread_mutex_unlock(&log->mutex);
 }
 
-/* Says that the log ends here, so that damage to its last group is noticed as
- * such. Left out where it has no place: it is not needed for what is there. */
-static void write_closing_mark(struct file_log *log)
-{
-    bool has_groups = log->segment && log->segment_at > SEGMENT_HEADER_BYTES;
-    uint32_t size = group_bytes(0);
-    if (!has_groups || log->broken || log->in_hand || log->segment_bytes - log->segment_at < size)
-        return;
-
-    char bytes[GROUP_HEADER_BYTES];
-    struct group group = {.kind = GROUP_CLOSING};
-    struct error error;
-    enum err err = write_group(log, bytes, &group, &error);
-    if (err == ERR_FULL)
-        return;
-    if (!err)
-        err = disk_file_sync(log->segment, &error);
-    if (err)
-        fail(log, &error);
-}
-
 static void free_log(struct file_log *log)
 {
     prepare_done(&log->prepare);
     disk_file_close(log->next);
-    disk_file_close(log->segment);
+    writer_done(&log->writer);
     free(log->in_hand);
     pending_done(&log->pending);
     pthread_cond_destroy(&log->wanted);
@@ -797,7 +693,10 @@ static void file_close(struct log *base)
     if (log->pending_bytes > 0)
         message_error("the log ends without what was not acknowledged yet bytes=%" PRIu64,
                       log->pending_bytes);
-    write_closing_mark(log);
+
+    struct error error;
+    if (!log->broken && !log->in_hand && writer_close(&log->writer, &error))
+        fail(log, &error);
     free_log(log);
 }
 

@@ -330,6 +330,41 @@ static enum err ignore(void *arg, struct slice section, struct log_position next
     return ERR_OK;
 }
 
+struct readings {
+    uint64_t bytes_before;
+    uint64_t bytes_all;
+    unsigned calls;
+};
+
+static void note_reading(void *arg, uint64_t bytes_done, uint64_t bytes_all)
+{
+    struct readings *readings = arg;
+    assert_true(bytes_done > readings->bytes_before && bytes_done <= bytes_all);
+    readings->bytes_before = bytes_done;
+    readings->bytes_all = bytes_all;
+    readings->calls++;
+}
+
+TEST(reading_a_large_log_is_told_now_and_then)
+{
+    struct world *world = world_new(1);
+    world->options.segment_bytes = 8 << 20;
+    world_must_start(world);
+    world->padding = 900000;
+    for (unsigned i = 0; i < 70; i++)
+        world_commit(world);
+    world_close(world);
+
+    struct readings readings = {0};
+    assert_int_equal(file_log_open(&world->env, &world->options, &world->log, NULL), ERR_OK);
+    assert_int_equal(
+        log_read(world->log, (struct log_position){0}, ignore, &readings, note_reading, NULL),
+        ERR_OK);
+    assert_in_range(readings.calls, 3, 5);
+    assert_in_range(readings.bytes_all, 60 << 20, 90 << 20);
+    world_free(world);
+}
+
 TEST(a_position_that_is_none_is_refused)
 {
     struct world *world = make_log(true);
@@ -357,4 +392,5 @@ RUN(cmocka_unit_test(after_a_clean_stop_every_flipped_byte_is_refused_or_harmles
     cmocka_unit_test(a_foreign_file_with_the_name_of_a_segment_is_refused),
     cmocka_unit_test(files_of_other_names_are_left_alone),
     cmocka_unit_test(a_newer_format_is_refused_as_such), cmocka_unit_test(reading_changes_nothing),
+    cmocka_unit_test(reading_a_large_log_is_told_now_and_then),
     cmocka_unit_test(a_position_that_is_none_is_refused))

@@ -334,6 +334,21 @@ TEST(starts_without_a_write_do_not_add_segments)
     world_free(world);
 }
 
+TEST(stats_know_the_segments_and_their_bytes)
+{
+    struct world *world = world_new(1);
+    for (unsigned life = 1; life <= 5; life++) {
+        world_must_start(world);
+        struct log_stats stats;
+        log_stats(world->log, &stats);
+        assert_int_equal(stats.segments, life);
+        assert_int_equal(stats.disk_bytes, life * 8192);
+        world_commit(world);
+        world_close(world);
+    }
+    world_free(world);
+}
+
 TEST(a_segment_that_was_prepared_is_used_by_the_next_start)
 {
     struct world *world = world_new(1);
@@ -420,6 +435,7 @@ RUN(cmocka_unit_test(a_power_cut_at_any_call_loses_nothing_durable),
     cmocka_unit_test(too_much_pending_is_said_and_taken_back),
     cmocka_unit_test(a_group_larger_than_a_segment_gets_one_that_fits),
     cmocka_unit_test(starts_without_a_write_do_not_add_segments),
+    cmocka_unit_test(stats_know_the_segments_and_their_bytes),
     cmocka_unit_test(a_segment_that_was_prepared_is_used_by_the_next_start),
     cmocka_unit_test(a_folder_that_is_in_use_is_refused),
     cmocka_unit_test(odd_segment_sizes_are_refused),
