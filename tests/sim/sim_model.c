@@ -271,7 +271,7 @@ static void apply_expire(struct model *model, const struct request *request, int
     if (model_thing(model, request->id, now_ms) != THING_COUNTER)
         return;
     int64_t deadline_ms = request->deadline_ms;
-    answer->changed = deadline_ms != 0 || record.deadline_ms != 0;
+    answer->changed = true; /* it is there */
     if (deadline_ms != 0 && deadline_ms <= now_ms) {
         delete_all(model, request->id, section);
     } else if (deadline_ms != record.deadline_ms) {
@@ -299,11 +299,11 @@ static void read_counter(const struct model *model, const struct request *reques
 
 /* ---- reactions ---- */
 
-static void apply_reaction(struct model *model, const struct request *request, uint64_t section,
-                           struct answer *answer)
+static void apply_reaction(struct model *model, const struct request *request, int64_t now_ms,
+                           uint64_t section, struct answer *answer)
 {
-    struct model_record record = model->records[request->id];
-    if (record.thing == THING_COUNTER) { /* until it is swept away, also one that has expired */
+    enum thing thing = model_thing(model, request->id, now_ms);
+    if (thing == THING_COUNTER) {
         answer->code = ERR_WRONG_TYPE;
         return;
     }
@@ -315,17 +315,17 @@ static void apply_reaction(struct model *model, const struct request *request, u
     answer->held = after;
     answer->changed = before != after;
     if (answer->changed) {
-        if (record.thing == THING_NONE)
+        if (thing == THING_NONE)
             set_record(model, request->id, (struct model_record){.thing = THING_ITEM}, section);
         set_hold(model, place, after, section);
     }
     model_counts(model, request->id, answer->counts);
 }
 
-static void read_counts(const struct model *model, const struct request *request,
+static void read_counts(const struct model *model, const struct request *request, int64_t now_ms,
                         struct answer *answer)
 {
-    enum thing thing = model->records[request->id].thing;
+    enum thing thing = model_thing(model, request->id, now_ms);
     answer->changed = thing == THING_ITEM;
     if (thing == THING_COUNTER)
         answer->code = ERR_WRONG_TYPE;
@@ -356,10 +356,10 @@ static void apply(struct model *model, const struct request *request, int64_t no
     case OP_WITHDRAW:
     case OP_TOGGLE:
     case OP_REACTION:
-        apply_reaction(model, request, section, answer);
+        apply_reaction(model, request, now_ms, section, answer);
         return;
     case OP_COUNTS:
-        read_counts(model, request, answer);
+        read_counts(model, request, now_ms, answer);
         return;
     case OP_GET:
         read_counter(model, request, now_ms, answer);
@@ -378,7 +378,7 @@ static bool is_refused_by_name(const struct request *request)
 }
 
 /* What a client that has heard the answer may rely on. */
-static uint64_t rests_on(const struct model *model, const struct request *request,
+static uint64_t rests_on(const struct model *model, const struct request *request, uint64_t section,
                          const struct answer *answer)
 {
     if (answer->code != ERR_OK || !op_is_write(request->kind))
@@ -387,7 +387,8 @@ static uint64_t rests_on(const struct model *model, const struct request *reques
         return model->keys[request->key].since;
     if (op_has_user(request->kind))
         return model->holds[request->id * model->users + request->user].since;
-    return answer->changed || request->kind == OP_DELETE ? model->records[request->id].since : 0;
+    uint64_t since = model->records[request->id].since;
+    return request->kind == OP_DELETE || since == section ? since : 0;
 }
 
 void model_apply(struct model *model, const struct request *request, int64_t now_ms,
@@ -405,7 +406,7 @@ void model_apply(struct model *model, const struct request *request, int64_t now
             remember(model, request, &answer, section);
     }
     *ret_answer = answer;
-    *ret_rests_on = rests_on(model, request, &answer);
+    *ret_rests_on = rests_on(model, request, section, &answer);
 }
 
 bool model_expire(struct model *model, unsigned id, int64_t now_ms, uint64_t section)

@@ -45,10 +45,12 @@ static void die(struct run *run)
     clients_hung_up(&run->clients);
 }
 
+/* Not while something else is about to happen: which of the two it was must be clear. */
 static void try_flip(struct run *run)
 {
     struct flip flip;
-    if (sim_rng_chance(&run->rng, run->options->faults[FAULT_FLIP]) &&
+    if (run->faults.at_call == FAULT_COUNT &&
+        sim_rng_chance(&run->rng, run->options->faults[FAULT_FLIP]) &&
         flip_pick(&run->world, &run->rng, &flip))
         flip_try(&run->world, &flip);
 }
