@@ -23,6 +23,7 @@ import time
 import tallyd
 
 KILL_AFTER_S = (0.05, 1.5)
+KILLS_A_FOLDER = 50  # then a new one begins, since journals and logs grow
 PIPELINE_MAX = 32
 ITEMS = ["video1", "video2/part", "фильм"]
 SHARED = ["shared:a", "shared:b"]
@@ -58,28 +59,51 @@ class Writer:
             self.answered += 1
 
 
-class Incrementer(Writer):
-    """INCR of a counter that is its own: every answer is known beforehand."""
+class Owner(Writer):
+    """Counters of its own: every answer is known beforehand."""
 
     def __init__(self, name, seed):
         super().__init__(name, seed)
-        self.id = f"own:{name}"
-        self.value = 0  # by the last answer
-        self.sent = 0  # what it is when all that was sent is counted
+        self.values = {f"own:{name}:{i}": None for i in range(5)}  # by the last answers
+        self.unanswered = collections.deque()
 
     def next(self):
-        self.sent += 1
-        return ("INCR", self.id)
+        counter = self.random.choice(list(self.values))
+        command = self.random.choice([
+            ("INCR", counter), ("INCR", counter), ("INCR", counter), ("DECRBY", counter, 7),
+            ("INCRBY", counter, 10 ** self.random.randint(1, 30)), ("SET", counter, 5),
+            ("DEL", counter)])
+        self.unanswered.append(command)
+        return command
+
+    @staticmethod
+    def after(command, value):
+        """The value after the command, None being no counter."""
+        if command[0] == "DEL":
+            return None
+        if command[0] == "SET":
+            return command[2]
+        amount = command[2] if len(command) > 2 else 1
+        return (value or 0) + (-amount if command[0] == "DECRBY" else amount)
 
     def answer(self, reply):
-        self.value += 1
-        assert reply == self.value, f"{self.id}: {reply} instead of {self.value}"
+        command = self.unanswered.popleft()
+        before = self.values[command[1]]
+        after = self.values[command[1]] = self.after(command, before)
+        expected = {"DEL": int(before is not None), "SET": "OK"}.get(command[0], after)
+        assert str(reply) == str(expected), f"{command}: {reply} instead of {expected}"
 
     def compare(self, client):
-        found = int(client.call("GET", self.id) or 0)
-        assert self.value <= found <= self.sent, (
-            f"{self.id}: {found}; answered up to {self.value}, sent up to {self.sent}")
-        self.value = self.sent = found
+        possible = {counter: [value] for counter, value in self.values.items()}
+        for command in self.unanswered:
+            states = possible[command[1]]
+            states.append(self.after(command, states[-1]))
+        self.unanswered.clear()
+        for counter, states in possible.items():
+            found = client.call("GET", counter)
+            found = None if found is None else int(found)
+            assert found in states, f"{counter}: {found} instead of one of {states}"
+            self.values[counter] = found
 
 
 class KeyedAdder(Writer):
@@ -191,15 +215,21 @@ class CrashLoop(tallyd.Case):
 
     def setUp(self):
         self.random = random.Random(self.seed)
-        kinds = [Incrementer, Incrementer, KeyedAdder, KeyedAdder, Reactor, Reactor]
-        self.writers = [kind(f"w{i}", self.random.getrandbits(32)) for i, kind in enumerate(kinds)]
 
     def test_what_was_answered_is_there_once_after_every_kill(self):
-        server = self.server("--segment-size", "256KiB", "--workers", "2")
-        for _ in range(self.kills):
+        for begin in range(0, self.kills, KILLS_A_FOLDER):
+            self.live_through(min(self.kills - begin, KILLS_A_FOLDER))
+
+    def live_through(self, kills):
+        """The life of one folder."""
+        kinds = [Owner, Owner, KeyedAdder, KeyedAdder, Reactor, Reactor]
+        self.writers = [kind(f"w{i}", self.random.getrandbits(32)) for i, kind in enumerate(kinds)]
+        server = self.server(*self.any_flags())
+        for _ in range(kills):
             self.write_and_kill(server)
             if self.random.random() < 0.25:
                 self.kill_while_starting(server)
+            server.flags = self.any_flags()
             server.start()
             with server.connect() as client:
                 for writer in self.writers:
@@ -208,10 +238,18 @@ class CrashLoop(tallyd.Case):
                 self.compare_items(client)
         self.assertEqual(server.stop(), 0)
         answered = sum(writer.answered for writer in self.writers)
-        print(f"{self.kills} kills, {answered} answers, {len(server.segments())} segments",
-              file=sys.stderr)
-        self.assertGreater(answered, 100 * self.kills)
-        self.assertGreater(len(server.segments()), self.kills)
+        segments = len(server.segments())
+        print(f"{kills} kills, {answered} answers, {segments} segments", file=sys.stderr)
+        self.assertGreater(answered, 100 * kills)
+        self.assertGreater(segments, kills)
+        server.remove()
+
+    def any_flags(self):
+        """Small segments, so that there are many; counters that spread at once, or never."""
+        return ["--segment-size", self.random.choice(["64KiB", "256KiB", "1MiB"]),
+                "--workers", self.random.choice(["1", "2", "3"]),
+                "--spread-rate", self.random.choice(["100", "1000000"]),
+                "--ack", self.random.choice(["durable", "durable", "written"])]
 
     def write_and_kill(self, server):
         threads = [threading.Thread(target=writer.work, args=(server.port,), daemon=True)

@@ -78,7 +78,7 @@ class Sizes(tallyd.Case):
         commands = []
         expected = []
         for i in range(2500):
-            commands += [("INCR", "pipelined"), ("ECHO", str(i)), ("LIKE", "pipelined-item", str(i)),
+            commands += [("INCR", "pipelined"), ("ECHO", str(i)), ("LIKE", "piped-item", str(i)),
                          ("GET", "pipelined")]
             expected += [i + 1, str(i), 1, str(i + 1)]
         self.assertEqual(self.one.pipeline(commands), expected)

@@ -1,4 +1,4 @@
-"""tallyd.py - the harness of the system tests: the real program, on loopback, in a folder of its own.
+"""tallyd.py - the harness of the system tests: the real program, in a folder of its own.
 
     class Counting(tallyd.Case):
         def test_an_increment_survives_a_kill(self):
@@ -315,8 +315,12 @@ class Case(unittest.TestCase):
         """A server that ends with the test."""
         server = Server(*flags, **options)
         self.servers.append(server)
-        self.addCleanup(server.remove)
+        self.addCleanup(self._end, server)
         return server.start() if start else server
+
+    def _end(self, server):
+        server.remove()
+        self.assertNotRegex(server.said, "Sanitizer|runtime error:|Assertion .* failed")
 
     def client(self, server, **options):
         """A connection that ends with the test."""

@@ -23,7 +23,7 @@ async function count(client) {
   assert.strictEqual(await client.get("views"), "9007199254740993");
   assert.strictEqual(await client.call("COUNTER.ADD", "votes", 5, "ID", "key1"), 5);
   assert.strictEqual(await client.call("COUNTER.ADD", "votes", 5, "ID", "key1"), 5);
-  await assert.rejects(client.call("COUNTER.ADD", "votes", 6, "ID", "key1"), /^ReplyError: IDMISMATCH/);
+  await assert.rejects(client.call("COUNTER.ADD", "votes", 6, "ID", "key1"), /: IDMISMATCH/);
   await assert.rejects(client.incrby("views", "many"), /not an integer/);
   assert.strictEqual(await client.expire("votes", 100), 1);
   assert.ok((await client.ttl("votes")) > 90);
@@ -78,7 +78,8 @@ async function subscribe(client) {
   const seconds = (Date.now() - begin) / 1000;
   assert.strictEqual(heard[heard.length - 1], value);
   assert.ok(value > 100, `only ${value} increments`);
-  assert.ok(heard.length >= 3 && heard.length <= seconds * 10 + 2, `${heard.length} in ${seconds} s`);
+  assert.ok(heard.length >= 3, `heard ${heard.length}`);
+  assert.ok(heard.length <= seconds * 10 + 2, `heard ${heard.length} in ${seconds} s`);
   assert.deepStrictEqual(heard, [...heard].sort((a, b) => a - b));
   listener.disconnect();
 }

@@ -8,13 +8,12 @@
 #include <stddef.h>
 #include <unistd.h>
 
+typedef ssize_t pwrite_fn(int fd, const void *data, size_t size, off_t offset);
+
 ssize_t pwrite(int fd, const void *data, size_t size, off_t offset)
 {
-    static _Atomic(ssize_t (*)(int, const void *, size_t, off_t)) original;
     static atomic_uint calls;
-    if (!original)
-        *(void **)&original = dlsym(RTLD_NEXT, "pwrite");
-
+    pwrite_fn *original = (pwrite_fn *)dlsym(RTLD_NEXT, "pwrite");
     unsigned call = atomic_fetch_add(&calls, 1);
     if (call % 4 == 1 && size > 1)
         return original(fd, data, size / 2, offset);
