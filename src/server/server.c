@@ -153,17 +153,27 @@ static const char *password_of(const struct config *config)
     return config->password.text[0] ? config->password.text : NULL;
 }
 
+static struct resp_limits limits_of(const struct config *config)
+{
+    return (struct resp_limits){
+        .connections_max = (uint32_t)process_reserve_files(config->max_connections),
+        .idle_timeout_s = seconds_of(config->idle_timeout),
+        .partial_timeout_s = seconds_of(config->request_timeout),
+    };
+}
+
 static enum err open_resp(struct server *server, struct error *error)
 {
     const struct config *config = &server->config;
+    struct resp_limits limits = limits_of(config);
     struct resp_options options = RESP_OPTIONS_DEFAULT;
     options.address = config->resp.host;
     options.port = config->resp.port;
     options.password = password_of(config);
-    options.connections_max = (uint32_t)process_reserve_files(config->max_connections);
+    options.connections_max = limits.connections_max;
     options.output_bytes_max = config->max_output;
-    options.idle_timeout_s = seconds_of(config->idle_timeout);
-    options.partial_timeout_s = seconds_of(config->request_timeout);
+    options.idle_timeout_s = limits.idle_timeout_s;
+    options.partial_timeout_s = limits.partial_timeout_s;
     options.config = say_config;
     options.config_arg = server;
     options.version = TALLY_VERSION;
@@ -358,6 +368,8 @@ void server_reload(struct server *server, const struct config *next)
 
     message_set_level((enum message_level)server->config.verbosity);
     resp_set_password(server->resp, password_of(&server->config));
+    struct resp_limits limits = limits_of(&server->config);
+    resp_set_limits(server->resp, &limits);
 }
 
 bool server_moves(struct server *server)

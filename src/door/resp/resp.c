@@ -19,6 +19,10 @@ struct resp {
     uint16_t port;
     struct resp_commands commands;
 
+    struct gauge connections_max; /* as of resp_set_limits() */
+    struct gauge idle_timeout_s;
+    struct gauge partial_timeout_s;
+
     struct lock lock; /* of what follows */
     bool has_password;
     char password[RESP_PASSWORD_MAX]; /* filled up with zeros */
@@ -69,6 +73,11 @@ struct resp *resp_new(struct service *service, const struct resp_options *option
     resp->options.password = NULL;
     resp->port = options->port;
     resp_commands_init(&resp->commands);
+    resp_set_limits(resp, &(struct resp_limits){
+                              .connections_max = options->connections_max,
+                              .idle_timeout_s = options->idle_timeout_s,
+                              .partial_timeout_s = options->partial_timeout_s,
+                          });
     lock_init(&resp->lock);
     resp_set_password(resp, options->password);
     resp->worker_count = workers;
@@ -181,7 +190,25 @@ bool resp_door_is_full(const struct resp *resp)
     uint64_t connections = 0;
     for (unsigned i = 0; i < resp->worker_count; i++)
         connections += gauge_read(&resp->workers[i].stats.connections);
-    return connections >= resp->options.connections_max;
+    return connections >= gauge_read(&resp->connections_max);
+}
+
+/* ---- the limits ---- */
+
+void resp_set_limits(struct resp *resp, const struct resp_limits *limits)
+{
+    gauge_set(&resp->connections_max, limits->connections_max);
+    gauge_set(&resp->idle_timeout_s, limits->idle_timeout_s);
+    gauge_set(&resp->partial_timeout_s, limits->partial_timeout_s);
+}
+
+struct resp_limits resp_door_limits(const struct resp *resp)
+{
+    return (struct resp_limits){
+        .connections_max = (uint32_t)gauge_read(&resp->connections_max),
+        .idle_timeout_s = (uint32_t)gauge_read(&resp->idle_timeout_s),
+        .partial_timeout_s = (uint32_t)gauge_read(&resp->partial_timeout_s),
+    };
 }
 
 /* ---- the password ---- */

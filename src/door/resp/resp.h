@@ -80,6 +80,17 @@ void resp_drain(struct resp *resp, unsigned worker, resp_drained_fn *drained, vo
 /* Any thread. NULL: none is needed from now on. Who is in stays in. */
 void resp_set_password(struct resp *resp, const char *password);
 
+/* What may change while the door is open. */
+struct resp_limits {
+    uint32_t connections_max;
+    uint32_t idle_timeout_s;
+    uint32_t partial_timeout_s;
+};
+
+/* One thread at a time. Counts for the connections that are there as well, but
+ * closes none for being too many. */
+void resp_set_limits(struct resp *resp, const struct resp_limits *limits);
+
 /* Any thread: service_safe() may have grown. */
 void resp_wake_all(struct resp *resp);
 

@@ -195,7 +195,7 @@ static void say(void *to, const char *name, const char *value)
 /* What tools of Redis ask for by its names, said in our terms. */
 static void say_for_redis(struct resp_client *client, struct settings *settings)
 {
-    const struct resp_options *options = resp_door_options(client->worker->resp);
+    struct resp_limits limits = resp_door_limits(client->worker->resp);
     enum ack ack = client->worker->service->ack;
     char number[24];
     say(settings, "save", "");
@@ -204,9 +204,9 @@ static void say_for_redis(struct resp_client *client, struct settings *settings)
     say(settings, "databases", "1");
     say(settings, "maxmemory", "0");
     say(settings, "maxmemory-policy", "noeviction");
-    snprintf(number, sizeof(number), "%" PRIu32, options->connections_max);
+    snprintf(number, sizeof(number), "%" PRIu32, limits.connections_max);
     say(settings, "maxclients", number);
-    snprintf(number, sizeof(number), "%" PRIu32, options->idle_timeout_s);
+    snprintf(number, sizeof(number), "%" PRIu32, limits.idle_timeout_s);
     say(settings, "timeout", number);
 }
 

@@ -418,14 +418,14 @@ static bool is_overdue(uint64_t since_ms, uint64_t now_ms, uint64_t limit_ms)
 
 static bool is_timed_out(const struct resp_client *client, uint64_t now_ms)
 {
-    const struct resp_options *options = resp_door_options(client->worker->resp);
+    struct resp_limits limits = resp_door_limits(client->worker->resp);
     bool subscribed = client->subscriptions != NULL;
     return (client->closing && is_overdue(client->closing_since_ms, now_ms, CLOSING_MAX_MS)) ||
            (!subscribed && client->promised == 0 &&
             is_overdue(gauge_read(&client->active_ms), now_ms,
-                       options->idle_timeout_s * UINT64_C(1000))) ||
+                       limits.idle_timeout_s * UINT64_C(1000))) ||
            (client->held == 0 && is_overdue(client->partial_since_ms, now_ms,
-                                            options->partial_timeout_s * UINT64_C(1000)));
+                                            limits.partial_timeout_s * UINT64_C(1000)));
 }
 
 void resp_client_tick(struct resp_client *client, uint64_t now_ms)

@@ -19,6 +19,7 @@ unsigned resp_door_workers(const struct resp *resp);
 struct resp_worker *resp_door_worker(struct resp *resp, unsigned index);
 
 /* Any thread, each of these. */
+struct resp_limits resp_door_limits(const struct resp *resp);
 uint64_t resp_door_next_id(struct resp *resp);
 bool resp_door_is_full(const struct resp *resp);
 bool resp_door_has_password(struct resp *resp);

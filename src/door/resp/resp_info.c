@@ -69,7 +69,7 @@ static void server(struct info *info)
 static void clients(struct info *info)
 {
     line(info, "connected_clients", SUM(info, connections));
-    line(info, "maxclients", resp_door_options(info->resp)->connections_max);
+    line(info, "maxclients", resp_door_limits(info->resp).connections_max);
     line(info, "blocked_clients", 0);
     line(info, "pubsub_clients", SUM(info, subscribers));
 }

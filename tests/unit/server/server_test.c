@@ -27,6 +27,7 @@ static int make_folder(void **state)
     config.resp.port = 0;
     config.workers = 2;
     config.segment_size = 1u << 20;
+    config.verbosity = MESSAGE_ERROR;
     return 0;
 }
 
@@ -138,6 +139,23 @@ TEST(a_new_password_counts_from_the_reload_on)
     server_stop(server);
 }
 
+TEST(new_limits_count_from_the_reload_on)
+{
+    struct server *server = start();
+    int fd = connect_to(server);
+    assert_answer(fd, "PING\r\n", "+PONG\r\n");
+
+    struct config next = config;
+    next.max_connections = 1;
+    next.idle_timeout = 1000;
+    server_reload(server, &next);
+    int refused = connect_to(server);
+    assert_answer(refused, "", "-ERR max number of clients reached\r\n");
+    assert_closed(refused);
+    assert_closed(fd); /* it was silent for too long */
+    server_stop(server);
+}
+
 TEST(a_server_that_lives_moves)
 {
     struct server *server = start();
@@ -152,4 +170,4 @@ RUN(TEST_IN_FOLDER(what_was_acknowledged_is_there_in_the_next_life),
     TEST_IN_FOLDER(a_folder_belongs_to_one_server_at_a_time),
     TEST_IN_FOLDER(a_taken_port_fails_the_start_and_leaves_the_data_as_it_was),
     TEST_IN_FOLDER(a_new_password_counts_from_the_reload_on),
-    TEST_IN_FOLDER(a_server_that_lives_moves))
+    TEST_IN_FOLDER(new_limits_count_from_the_reload_on), TEST_IN_FOLDER(a_server_that_lives_moves))
