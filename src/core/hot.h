@@ -18,7 +18,9 @@ struct hot;
 /* A batch: what one pass of a worker's loop has parsed. The ops stay the
  * caller's, and stay put, until `done` is called: once, on the caller's thread,
  * perhaps before hot_run() returns. Ops on the same id happen in their order in
- * the batch; others may be done in any order. */
+ * the batch; others may be done in any order, and so may ops of different users
+ * next to one another on one item: the counts that they bring along are of some
+ * moment between them. */
 struct batch;
 typedef void batch_done_fn(struct batch *batch);
 
