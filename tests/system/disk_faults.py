@@ -5,6 +5,7 @@ fails, nothing that was answered is lost, and the next start is fine. strace cou
 thread, so that a fault "when=N" meets the thread that comes to its Nth call first."""
 
 import os
+import signal
 import threading
 import time
 
@@ -157,6 +158,38 @@ class DiskFaults(tallyd.Case):
         self.assertGreater(len(reads), 20)
         self.assertLess(sorted(reads)[len(reads) // 2], 0.1, "and reads do not mind")
         self.assertEqual(server.stop(), 0)
+
+    def test_writes_that_a_slow_disk_cannot_take_are_refused_and_not_counted(self):
+        server = self.server("--workers", "1", "--log-pending-max", "2MiB", env=ENV,
+                             under=strace("fdatasync:delay_enter=1000000:when=10+"))
+        client = self.client(server)
+        for _ in range(9):
+            client.call("INCR", "warm")
+        likes = [("LIKE", "video1", f"{user:0120d}") for user in range(40000)]
+        replies = client.pipeline(likes)
+        refused = [reply for reply in replies if isinstance(reply, tallyd.ReplyError)]
+        self.assertGreater(len(refused), 0)
+        self.assertEqual({reply.word for reply in refused}, {"BUSY"})
+        counted = replies.count(1)
+        self.assertEqual(counted + len(refused), len(likes))
+        self.assertEqual(client.call("GET", "video1/like"), str(counted))
+        server.kill()
+        server.under = []
+        server.start()
+        self.assertEqual(self.client(server).call("GET", "video1/like"), str(counted))
+
+    def test_a_disk_that_hangs_does_not_keep_it_from_stopping(self):
+        server = self.server("--workers", "1", env=ENV,
+                             under=strace("fdatasync:delay_enter=12000000:when=10+"))
+        client = self.client(server)
+        for _ in range(9):
+            client.call("INCR", "views")
+        client.send(("INCR", "views"))
+        time.sleep(0.2)
+        server.signal(signal.SIGTERM)
+        server.wait_message("did not stop in time: leaving at once", tallyd.STOP_WITHIN_S + 1)
+        self.assertEqual(server.wait(), 1)  # strace keeps it until the delay is over
+        self.check_sound(server, 9)
 
 
 def count_from(client, value, times):
