@@ -3,7 +3,6 @@
 import os
 import subprocess
 import threading
-import time
 
 import tallyd
 
@@ -75,22 +74,19 @@ class RedisCli(tallyd.Case):
                 listener = subprocess.Popen(
                     ["redis-cli", "-p", str(self.one.port), *flags, "SUBSCRIBE", "heard"],
                     stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
+                lines = []
+                reader = threading.Thread(target=lambda: lines.extend(listener.stdout))
+                reader.start()
                 try:
-                    lines = []
-                    reader = threading.Thread(target=lambda: lines.extend(listener.stdout))
-                    reader.start()
-                    time.sleep(0.3)
+                    tallyd.wait_until(lambda: "subscribe" in "".join(lines), 10, "it subscribes")
                     value = int(self.cli("INCRBY", "heard", "5"))
-                    time.sleep(0.5)
+                    tallyd.wait_until(lambda: f"message heard {value}" in
+                                      " ".join("".join(lines).split()), 10, "it hears")
                 finally:
                     listener.terminate()
                     listener.wait()
                     reader.join()
                     listener.stdout.close()
-                said = " ".join(line.strip() for line in lines)
-                self.assertIn("subscribe", said)
-                self.assertIn("message", said)
-                self.assertIn(str(value), said)
 
     def test_what_it_asks_a_server_about_itself_is_answered(self):
         self.assertIn("redis_version", self.cli("INFO"))
