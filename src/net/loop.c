@@ -39,6 +39,19 @@ static void stop_now(uv_async_t *async)
     uv_stop(async->loop);
 }
 
+/* An active idle handle keeps the loop from waiting; the pass that did not wait
+ * is the only one. */
+static void go_on_once(uv_idle_t *idle)
+{
+    uv_idle_stop(idle);
+}
+
+void loop_go_on(struct loop *loop)
+{
+    loop->going_on = true;
+    uv_idle_start(&loop->idle, go_on_once);
+}
+
 struct loop *loop_new(struct error *error)
 {
     struct loop *loop = memory_take_zeroed(sizeof(*loop));

@@ -39,6 +39,10 @@ void loop_run(struct loop *loop);
 /* Makes loop_run() return at the end of its pass. */
 void loop_stop(struct loop *loop);
 
+/* For a pass hook: the next pass does not wait until something is ready. Holds
+ * for one pass. */
+void loop_go_on(struct loop *loop);
+
 /* Milliseconds of a clock that never goes back, read once a pass. */
 uint64_t loop_now_ms(const struct loop *loop);
 

@@ -1,0 +1,552 @@
+/* resp_test.c - the door over a hot layer and a log that do what the test says:
+ * the log moves on when it is told to, and a batch is done when it is let go. */
+#include "door/resp/resp.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/env.h"
+#include "door/resp/resp_door.h"
+#include "door/resp/resp_worker.h"
+#include "net/waker.h"
+#include "unit/test.h"
+
+/* ---- a hot layer that counts all its writes, whatever their ids ---- */
+
+struct fake_hot {
+    struct hot base;
+    atomic_bool holds;     /* keep batches until they are let go of */
+    struct batch *held;    /* the loop's thread */
+    atomic_int held_count; /* batches kept so far */
+    int64_t value;
+    uint64_t ticket;
+};
+
+static void run_op(struct fake_hot *hot, struct op *op)
+{
+    if (op_is_write(op->kind)) {
+        hot->value++;
+        op->ticket = ++hot->ticket;
+    }
+    op->changed = true;
+    op->value = number_of(hot->value);
+}
+
+static void finish_batch(struct fake_hot *hot, struct batch *batch)
+{
+    for (size_t i = 0; i < batch->count; i++)
+        run_op(hot, &batch->ops[i]);
+    batch->done(batch);
+}
+
+static void fake_run(struct hot *base, struct batch *batch)
+{
+    struct fake_hot *hot = (struct fake_hot *)base;
+    if (atomic_load(&hot->holds)) {
+        assert_null(hot->held); /* a worker has one batch at a time */
+        hot->held = batch;
+        atomic_fetch_add(&hot->held_count, 1);
+    } else {
+        finish_batch(hot, batch);
+    }
+}
+
+static void fake_hot_stats(struct hot *hot, struct hot_stats *ret_stats)
+{
+    (void)hot;
+    *ret_stats = (struct hot_stats){0};
+}
+
+static const struct hot_ops fake_hot_ops = {
+    .name = "fake", .run = fake_run, .stats = fake_hot_stats};
+
+/* ---- a log that is as far as the test says ---- */
+
+struct fake_log {
+    struct log base;
+    atomic_uint_fast64_t reached;
+};
+
+static uint64_t fake_reached(struct log *log, enum log_level level)
+{
+    (void)level;
+    return atomic_load(&((struct fake_log *)log)->reached);
+}
+
+static const struct log_ops fake_log_ops = {.name = "fake", .reached = fake_reached};
+
+/* ---- the scene ---- */
+
+struct scene {
+    struct fake_hot hot;
+    struct fake_log log;
+    struct kinds kinds;
+    struct service service;
+    struct resp_options options;
+    struct resp *resp;
+    struct loop *loop;
+    struct waker *let_go;
+    pthread_t thread;
+    atomic_int drained;
+};
+
+static void let_go(void *arg)
+{
+    struct scene *scene = arg;
+    struct batch *batch = scene->hot.held;
+    scene->hot.held = NULL;
+    if (batch)
+        finish_batch(&scene->hot, batch);
+}
+
+static void *run(void *arg)
+{
+    loop_run(((struct scene *)arg)->loop);
+    return NULL;
+}
+
+static struct scene *new_scene(void)
+{
+    struct scene *scene = calloc(1, sizeof(*scene));
+    scene->hot.base.ops = &fake_hot_ops;
+    scene->log.base.ops = &fake_log_ops;
+    kinds_parse(&scene->kinds, SLICE("like,dislike"), NULL);
+    service_init(&scene->service, env_system(), &scene->hot.base, &scene->log.base, &scene->kinds,
+                 ACK_DURABLE);
+    scene->options = (struct resp_options)RESP_OPTIONS_DEFAULT;
+    scene->options.port = 0;
+    return scene;
+}
+
+static struct scene *start(struct scene *scene)
+{
+    struct error error;
+    scene->resp = resp_new(&scene->service, &scene->options, 1, &error);
+    scene->loop = loop_new(&error);
+    assert_non_null(scene->resp);
+    assert_int_equal(resp_listen(scene->resp, scene->loop, 0, &error), ERR_OK);
+    scene->let_go = waker_new(scene->loop, let_go, scene, &error);
+    pthread_create(&scene->thread, NULL, run, scene);
+    return scene;
+}
+
+static void drained(void *arg, unsigned worker)
+{
+    struct scene *scene = arg;
+    assert_int_equal(worker, 0);
+    atomic_fetch_add(&scene->drained, 1);
+    loop_stop(scene->loop);
+}
+
+static void stop(struct scene *scene)
+{
+    if (atomic_load(&scene->drained) == 0)
+        loop_stop(scene->loop);
+    pthread_join(scene->thread, NULL);
+    waker_free(scene->let_go);
+    resp_free(scene->resp);
+    loop_free(scene->loop);
+    service_done(&scene->service);
+    free(scene);
+}
+
+static void log_reaches(struct scene *scene, uint64_t ticket)
+{
+    atomic_store(&scene->log.reached, ticket);
+    resp_wake_all(scene->resp);
+}
+
+static int connect_to(const struct scene *scene)
+{
+    int client = socket(AF_INET, SOCK_STREAM, 0);
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(resp_port(scene->resp))};
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    assert_int_equal(connect(client, (struct sockaddr *)&address, sizeof(address)), 0);
+    struct timeval patience = {.tv_sec = 5};
+    setsockopt(client, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+    return client;
+}
+
+static void say(int client, const char *text)
+{
+    assert_int_equal(send(client, text, strlen(text), MSG_NOSIGNAL), (ssize_t)strlen(text));
+}
+
+static void hear(int client, const char *expected)
+{
+    char got[4096];
+    size_t size = 0;
+    while (size < strlen(expected)) {
+        ssize_t more = recv(client, got + size, strlen(expected) - size, 0);
+        assert_true(more > 0);
+        size += (size_t)more;
+    }
+    got[size] = '\0';
+    assert_string_equal(got, expected);
+}
+
+static void hear_nothing(int client)
+{
+    usleep(30000);
+    char byte;
+    assert_int_equal(recv(client, &byte, 1, MSG_DONTWAIT), -1);
+    assert_int_equal(errno, EAGAIN);
+}
+
+static void hear_the_end(int client)
+{
+    char byte;
+    assert_int_equal(recv(client, &byte, 1, 0), 0);
+    close(client);
+}
+
+/* ---- waiting for the log ---- */
+
+TEST(an_answer_leaves_when_the_log_has_reached_its_ticket)
+{
+    struct scene *scene = start(new_scene());
+    int client = connect_to(scene);
+    say(client, "INCR a\r\nINCR a\r\n");
+    hear_nothing(client);
+    log_reaches(scene, 1);
+    hear_nothing(client); /* both are of one pass, and the second is not there yet */
+    log_reaches(scene, 2);
+    hear(client, ":1\r\n:2\r\n");
+    close(client);
+    stop(scene);
+}
+
+TEST(a_read_waits_for_nobody_elses_write)
+{
+    struct scene *scene = start(new_scene());
+    int writer = connect_to(scene);
+    int reader = connect_to(scene);
+    say(writer, "INCR a\r\n");
+    hear_nothing(writer);
+    say(reader, "GET a\r\nPING\r\n");
+    hear(reader, "$1\r\n1\r\n+PONG\r\n");
+    log_reaches(scene, 1);
+    hear(writer, ":1\r\n");
+    close(writer);
+    close(reader);
+    stop(scene);
+}
+
+TEST(what_follows_a_write_waits_with_it)
+{
+    struct scene *scene = start(new_scene());
+    int client = connect_to(scene);
+    say(client, "INCR a\r\n");
+    hear_nothing(client);
+    say(client, "GET a\r\nPING\r\nFOO\r\n");
+    hear_nothing(client);
+    log_reaches(scene, 1);
+    hear(client, ":1\r\n$1\r\n1\r\n+PONG\r\n"
+                 "-ERR unknown command 'FOO', with args beginning with: \r\n");
+    close(client);
+    stop(scene);
+}
+
+TEST(what_was_asked_is_answered_although_the_client_has_stopped_talking)
+{
+    struct scene *scene = start(new_scene());
+    int client = connect_to(scene);
+    say(client, "INCR a\r\n");
+    shutdown(client, SHUT_WR);
+    hear_nothing(client);
+    log_reaches(scene, 1);
+    hear(client, ":1\r\n");
+    hear_the_end(client);
+    stop(scene);
+}
+
+TEST(a_client_may_go_while_its_answer_waits)
+{
+    struct scene *scene = start(new_scene());
+    for (int i = 0; i < 20; i++) {
+        int client = connect_to(scene);
+        say(client, "INCR a\r\n");
+        struct linger at_once = {.l_onoff = 1, .l_linger = 0};
+        if (i % 2 == 0)
+            setsockopt(client, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+        usleep(2000);
+        close(client);
+    }
+    log_reaches(scene, 20);
+    int client = connect_to(scene);
+    say(client, "PING\r\n");
+    hear(client, "+PONG\r\n");
+    close(client);
+    stop(scene);
+}
+
+/* ---- a hot layer that takes its time ---- */
+
+TEST(a_batch_may_take_longer_than_its_pass)
+{
+    struct scene *scene = start(new_scene());
+    atomic_store(&scene->log.reached, UINT64_MAX);
+    atomic_store(&scene->hot.holds, true);
+    int one = connect_to(scene);
+    int two = connect_to(scene);
+    say(one, "INCR a\r\nPING\r\nINCR a\r\nECHO x\r\n");
+    while (atomic_load(&scene->hot.held_count) == 0)
+        usleep(100);
+    say(two, "INCR a\r\nPING\r\n"); /* comes while the first is under way */
+    say(one, "PING\r\n");
+    hear_nothing(one);
+    hear_nothing(two);
+
+    atomic_store(&scene->hot.holds, false);
+    waker_wake(scene->let_go);
+    char got[64] = {0};
+    size_t size = 0;
+    while (size < 4 + 7 + 4 + 7 + 7)
+        size += (size_t)recv(one, got + size, sizeof(got) - size, 0);
+    assert_true(strcmp(got, ":1\r\n+PONG\r\n:2\r\n$1\r\nx\r\n+PONG\r\n") == 0 ||
+                strcmp(got, ":1\r\n+PONG\r\n:3\r\n$1\r\nx\r\n+PONG\r\n") == 0);
+    memset(got, 0, sizeof(got));
+    for (size = 0; size < 4 + 7;)
+        size += (size_t)recv(two, got + size, sizeof(got) - size, 0);
+    assert_string_equal(got + 4, "+PONG\r\n");
+    close(one);
+    close(two);
+    stop(scene);
+}
+
+TEST(a_client_may_go_while_its_batch_is_under_way)
+{
+    struct scene *scene = start(new_scene());
+    atomic_store(&scene->log.reached, UINT64_MAX);
+    atomic_store(&scene->hot.holds, true);
+    int client = connect_to(scene);
+    say(client, "INCR a\r\nPING\r\n");
+    while (atomic_load(&scene->hot.held_count) == 0)
+        usleep(100);
+    close(client);
+    usleep(5000);
+    atomic_store(&scene->hot.holds, false);
+    waker_wake(scene->let_go);
+    client = connect_to(scene);
+    say(client, "GET a\r\n");
+    hear(client, "$1\r\n1\r\n");
+    close(client);
+    stop(scene);
+}
+
+/* ---- who does not take its answers ---- */
+
+#define ECHO_BYTES 50000u
+#define ECHOES     1000u
+
+static void *send_echoes(void *arg)
+{
+    int client = *(int *)arg;
+    char *request = malloc(ECHO_BYTES + 64);
+    int head = snprintf(request, 64, "*2\r\n$4\r\nECHO\r\n$%u\r\n", ECHO_BYTES);
+    memset(request + head, 'e', ECHO_BYTES);
+    memcpy(request + head + ECHO_BYTES, "\r\n", 2);
+    size_t size = (size_t)head + ECHO_BYTES + 2;
+    for (unsigned i = 0; i < ECHOES; i++) {
+        for (size_t sent = 0; sent < size;)
+            sent += (size_t)send(client, request + sent, size - sent, MSG_NOSIGNAL);
+    }
+    free(request);
+    return NULL;
+}
+
+TEST(who_does_not_take_its_answers_is_not_read_from)
+{
+    struct scene *scene = start(new_scene());
+    int client = connect_to(scene);
+    pthread_t sender;
+    pthread_create(&sender, NULL, send_echoes, &client);
+
+    const struct resp_worker *worker = resp_door_worker(scene->resp, 0);
+    uint64_t before;
+    do { /* until nothing moves any more */
+        before = gauge_read(&worker->stats.bytes_in);
+        usleep(100000);
+    } while (gauge_read(&worker->stats.bytes_in) != before || before == 0);
+    assert_true(before < (uint64_t)ECHOES * ECHO_BYTES / 2);
+
+    size_t expected = ECHOES * (ECHO_BYTES + 10);
+    size_t got = 0;
+    char bytes[65536];
+    while (got < expected) {
+        ssize_t more = recv(client, bytes, sizeof(bytes), 0);
+        assert_true(more > 0);
+        got += (size_t)more;
+    }
+    assert_int_equal(got, expected);
+    pthread_join(sender, NULL);
+    say(client, "PING\r\n");
+    hear(client, "+PONG\r\n");
+    close(client);
+    stop(scene);
+}
+
+TEST(past_the_limit_of_its_output_a_client_is_closed)
+{
+    struct scene *scene = new_scene();
+    scene->options.output_bytes_max = ECHO_BYTES / 2;
+    start(scene);
+    int client = connect_to(scene);
+    char request[ECHO_BYTES + 64];
+    int head = snprintf(request, 64, "*2\r\n$4\r\nECHO\r\n$%u\r\n", ECHO_BYTES);
+    memset(request + head, 'e', ECHO_BYTES);
+    memcpy(request + head + ECHO_BYTES, "\r\n", 3);
+    say(client, request);
+    hear_the_end(client);
+    assert_int_equal(gauge_read(&resp_door_worker(scene->resp, 0)->stats.overflows), 1);
+    stop(scene);
+}
+
+TEST(a_request_that_is_too_large_in_all_is_refused)
+{
+    struct scene *scene = new_scene();
+    scene->options.query_bytes_max = 100000;
+    start(scene);
+    int client = connect_to(scene);
+    say(client, "*3\r\n$4\r\nMGET\r\n$90000\r\n");
+    char part[1000];
+    memset(part, 'x', sizeof(part));
+    for (int i = 0; i < 90; i++)
+        assert_int_equal(send(client, part, sizeof(part), MSG_NOSIGNAL), sizeof(part));
+    say(client, "\r\n$90000\r\n");
+    hear(client, "-ERR Protocol error: too big request\r\n");
+    hear_the_end(client);
+    stop(scene);
+}
+
+/* ---- time ---- */
+
+TEST(who_says_nothing_or_never_ends_a_request_is_closed)
+{
+    struct scene *scene = new_scene();
+    scene->options.idle_timeout_s = 2;
+    scene->options.partial_timeout_s = 1;
+    start(scene);
+    int idle = connect_to(scene);
+    int slow = connect_to(scene);
+    int listener = connect_to(scene);
+    say(listener, "SUBSCRIBE a\r\n");
+    hear(listener, "*3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n");
+    for (int i = 0; i < 20; i++) { /* a byte now and then does not help it */
+        if (send(slow, "P", 1, MSG_NOSIGNAL) != 1)
+            break;
+        usleep(150000);
+    }
+    char byte;
+    assert_true(recv(slow, &byte, 1, 0) <= 0);
+    close(slow);
+    hear_the_end(idle);
+    say(listener, "PING\r\n");
+    hear(listener, "*2\r\n$4\r\npong\r\n$0\r\n\r\n");
+    assert_int_equal(gauge_read(&resp_door_worker(scene->resp, 0)->stats.timeouts), 2);
+    close(listener);
+    stop(scene);
+}
+
+TEST(after_some_wrong_passwords_each_costs_time)
+{
+    struct scene *scene = new_scene();
+    scene->options.password = "sesame";
+    start(scene);
+    int client = connect_to(scene);
+    struct env *env = env_system();
+    uint64_t begin = env_monotonic_ns(env);
+    for (int i = 0; i < 5; i++) {
+        say(client, "AUTH x\r\n");
+        hear(client, "-WRONGPASS invalid username-password pair or user is disabled.\r\n");
+    }
+    assert_true(env_monotonic_ns(env) - begin > 100000000); /* it waited for a tick */
+    say(client, "AUTH sesame\r\nPING\r\n");
+    hear(client, "+OK\r\n+PONG\r\n");
+
+    resp_set_password(scene->resp, "other");
+    say(client, "PING\r\n");
+    hear(client, "+PONG\r\n"); /* who is in stays in */
+    int newcomer = connect_to(scene);
+    say(newcomer, "AUTH sesame\r\nAUTH other\r\n");
+    hear(newcomer, "-WRONGPASS invalid username-password pair or user is disabled.\r\n+OK\r\n");
+    close(newcomer);
+    close(client);
+    stop(scene);
+}
+
+/* ---- the end ---- */
+
+TEST(draining_answers_what_is_under_way)
+{
+    struct scene *scene = start(new_scene());
+    int waiting = connect_to(scene);
+    int idle = connect_to(scene);
+    say(waiting, "INCR a\r\n");
+    say(idle, "PING\r\n");
+    hear(idle, "+PONG\r\n");
+    hear_nothing(waiting);
+    resp_drain(scene->resp, 0, drained, scene);
+    hear_the_end(idle);
+    hear_nothing(waiting);
+    assert_int_equal(atomic_load(&scene->drained), 0);
+    log_reaches(scene, 1);
+    hear(waiting, ":1\r\n");
+    hear_the_end(waiting);
+    stop(scene);
+}
+
+TEST(what_is_left_at_the_end_is_freed)
+{
+    struct scene *scene = start(new_scene());
+    int waiting = connect_to(scene);
+    int subscribed = connect_to(scene);
+    int partial = connect_to(scene);
+    say(waiting, "INCR a\r\n");
+    say(subscribed, "SUBSCRIBE a b\r\nPSUBSCRIBE c*\r\n");
+    hear(subscribed, "*3\r\n");
+    say(partial, "*2\r\n$4\r\nINCR");
+    hear_nothing(waiting);
+    stop(scene);
+    close(waiting);
+    close(subscribed);
+    close(partial);
+}
+
+TEST(options_that_make_no_sense_are_refused)
+{
+    struct scene *scene = new_scene();
+    struct error error;
+    scene->options.address = "nowhere";
+    assert_null(resp_new(&scene->service, &scene->options, 1, &error));
+    assert_int_equal(error.code, ERR_INVALID);
+    scene->options.address = "127.0.0.1";
+    scene->options.connections_max = 0;
+    assert_null(resp_new(&scene->service, &scene->options, 1, &error));
+    service_done(&scene->service);
+    free(scene);
+}
+
+RUN(cmocka_unit_test(an_answer_leaves_when_the_log_has_reached_its_ticket),
+    cmocka_unit_test(a_read_waits_for_nobody_elses_write),
+    cmocka_unit_test(what_follows_a_write_waits_with_it),
+    cmocka_unit_test(what_was_asked_is_answered_although_the_client_has_stopped_talking),
+    cmocka_unit_test(a_client_may_go_while_its_answer_waits),
+    cmocka_unit_test(a_batch_may_take_longer_than_its_pass),
+    cmocka_unit_test(a_client_may_go_while_its_batch_is_under_way),
+    cmocka_unit_test(who_does_not_take_its_answers_is_not_read_from),
+    cmocka_unit_test(past_the_limit_of_its_output_a_client_is_closed),
+    cmocka_unit_test(a_request_that_is_too_large_in_all_is_refused),
+    cmocka_unit_test(who_says_nothing_or_never_ends_a_request_is_closed),
+    cmocka_unit_test(after_some_wrong_passwords_each_costs_time),
+    cmocka_unit_test(draining_answers_what_is_under_way),
+    cmocka_unit_test(what_is_left_at_the_end_is_freed),
+    cmocka_unit_test(options_that_make_no_sense_are_refused))
