@@ -4,9 +4,9 @@
 #include "log/file/segment.h"
 
 /* Three segments and several lives, the last of them ended as asked. */
-static struct world *make_log(bool closed)
+static struct world *make_log_from(uint64_t seed, bool closed)
 {
-    struct world *world = world_new(1);
+    struct world *world = world_new(seed);
     for (unsigned life = 0; life < 3; life++) {
         world_must_start(world);
         for (unsigned i = 0; i < 5; i++) {
@@ -20,6 +20,11 @@ static struct world *make_log(bool closed)
     }
     assert_int_equal(world->confirmed, 15);
     return world;
+}
+
+static struct world *make_log(bool closed)
+{
+    return make_log_from(1, closed);
 }
 
 /* The start of the last group in a segment of this size. */
@@ -191,6 +196,54 @@ TEST(a_group_of_another_segment_is_not_taken_for_the_one_that_belongs_here)
     world_put(world, world_path(2), bytes, size);
     world_expect_refusal(world, "belongs elsewhere");
     free(other);
+    free(bytes);
+    world_free(world);
+}
+
+TEST(a_group_of_another_log_is_not_taken_for_the_one_that_belongs_here)
+{
+    struct world *world = make_log(false);
+    struct world *other = make_log_from(2, false);
+    size_t size;
+    char *bytes = world_get(world, world_path(2), &size);
+    char *foreign = world_get(other, world_path(2), &size);
+    memcpy(bytes + SEGMENT_HEADER_BYTES, foreign + SEGMENT_HEADER_BYTES,
+           size - SEGMENT_HEADER_BYTES);
+    world_put(world, world_path(2), bytes, size);
+    world_expect_refusal(world, "belongs elsewhere");
+    free(foreign);
+    free(bytes);
+    world_free(other);
+    world_free(world);
+}
+
+TEST(a_group_with_the_wrong_number_is_refused)
+{
+    struct world *world = make_log(false);
+    size_t size;
+    char *bytes = world_get(world, world_path(3), &size);
+    size_t last = last_group(bytes, size);
+    struct group group;
+    assert_true(group_get(bytes + last, &group));
+    group.number++;
+    group_seal(bytes + last, &group);
+    world_put(world, world_path(3), bytes, size);
+    world_expect_refusal(world, "where");
+    free(bytes);
+    world_free(world);
+}
+
+TEST(a_segment_that_does_not_go_on_with_the_next_group_is_refused)
+{
+    struct world *world = make_log(false);
+    size_t size;
+    char *bytes = world_get(world, world_path(3), &size);
+    struct segment_header header;
+    assert_int_equal(segment_header_get(bytes, &header, NULL), ERR_OK);
+    header.first_group++;
+    segment_header_put(&header, bytes);
+    world_put(world, world_path(3), bytes, size);
+    world_expect_refusal(world, world_path(2));
     free(bytes);
     world_free(world);
 }
@@ -387,6 +440,9 @@ RUN(cmocka_unit_test(after_a_clean_stop_every_flipped_byte_is_refused_or_harmles
     cmocka_unit_test(valid_groups_behind_a_torn_one_never_come_back),
     cmocka_unit_test(a_group_of_another_segment_is_not_taken_for_the_one_that_belongs_here),
     cmocka_unit_test(a_group_at_the_wrong_place_of_its_segment_is_not_taken_for_the_right_one),
+    cmocka_unit_test(a_group_of_another_log_is_not_taken_for_the_one_that_belongs_here),
+    cmocka_unit_test(a_group_with_the_wrong_number_is_refused),
+    cmocka_unit_test(a_segment_that_does_not_go_on_with_the_next_group_is_refused),
     cmocka_unit_test(a_missing_segment_is_refused), cmocka_unit_test(a_renamed_segment_is_refused),
     cmocka_unit_test(a_segment_of_another_log_is_refused),
     cmocka_unit_test(a_foreign_file_with_the_name_of_a_segment_is_refused),

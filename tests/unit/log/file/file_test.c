@@ -232,6 +232,25 @@ TEST(what_has_no_place_on_a_full_disk_waits_and_is_not_acknowledged)
     world_free(world);
 }
 
+/* Even a written block can need space, on a file system that copies on write. */
+TEST(a_write_that_meets_a_full_disk_is_tried_again)
+{
+    struct world *world = world_new(1);
+    world_must_start(world);
+    world_commit(world);
+    world_append(world);
+    world->disk->faults.fail_at_call = world->disk->counts.calls + 1;
+    world->disk->faults.fail_with = ERR_FULL;
+    assert_false(world_step(world));
+    assert_int_equal(log_room(world->log), ERR_FULL);
+    assert_int_equal(log_reached(world->log, LOG_WRITTEN), 1);
+    assert_true(world_step(world));
+    assert_int_equal(log_room(world->log), ERR_OK);
+    assert_int_equal(world->confirmed, 2);
+    assert_int_equal(world->fatal_count, 0);
+    world_free(world);
+}
+
 TEST(a_start_on_a_full_disk_reads_and_waits_for_space)
 {
     struct world *world = world_new(1);
@@ -430,6 +449,7 @@ RUN(cmocka_unit_test(a_power_cut_at_any_call_loses_nothing_durable),
     cmocka_unit_test(a_failed_sync_is_not_tried_again),
     cmocka_unit_test(a_full_disk_is_said_in_time_and_forgotten_when_there_is_space),
     cmocka_unit_test(what_has_no_place_on_a_full_disk_waits_and_is_not_acknowledged),
+    cmocka_unit_test(a_write_that_meets_a_full_disk_is_tried_again),
     cmocka_unit_test(a_start_on_a_full_disk_reads_and_waits_for_space),
     cmocka_unit_test(closing_on_a_full_disk_ends),
     cmocka_unit_test(too_much_pending_is_said_and_taken_back),
