@@ -27,6 +27,22 @@ uint64_t log_append(struct log *log, struct slice header, struct slice body)
     return ticket;
 }
 
+void log_hold(struct log *log)
+{
+    assert(log);
+
+    if (log->ops->hold)
+        log->ops->hold(log);
+}
+
+void log_launch(struct log *log)
+{
+    assert(log);
+
+    if (log->ops->launch)
+        log->ops->launch(log);
+}
+
 enum err log_room(struct log *log)
 {
     assert(log);

@@ -71,6 +71,14 @@ struct log_ops {
      * returns its ticket. Tickets grow. Does not fail: room() was asked. */
     uint64_t (*append)(struct log *log, struct slice header, struct slice body);
 
+    /* hold() says that the caller is about to append more, launch() that it has
+     * nothing more for now: a log that commits in groups waits in between, so that
+     * one group carries more. The pair belongs to one thread, and lies less than a
+     * millisecond apart. Nobody has to hold: what is appended without it is
+     * committed at once. Both NULL: the log does not care. */
+    void (*hold)(struct log *log);
+    void (*launch)(struct log *log);
+
     /* May more be appended? ERR_OK, ERR_FULL (no space on the disk) or ERR_BUSY
      * (the disk does not keep up). Cheap: asked once a batch. */
     enum err (*room)(struct log *log);
@@ -96,6 +104,8 @@ enum err log_read(struct log *log, struct log_position from, log_visit_fn *visit
                   log_reading_fn *reading, struct error *error);
 enum err log_start(struct log *log, struct error *error);
 uint64_t log_append(struct log *log, struct slice header, struct slice body);
+void log_hold(struct log *log);
+void log_launch(struct log *log);
 enum err log_room(struct log *log);
 uint64_t log_reached(struct log *log, enum log_level level);
 void log_stats(struct log *log, struct log_stats *ret_stats);

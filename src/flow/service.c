@@ -149,6 +149,16 @@ void service_run(struct service *service, struct batch *batch)
     hot_run(service->hot, batch);
 }
 
+void service_hold(struct service *service)
+{
+    log_hold(service->log);
+}
+
+void service_launch(struct service *service)
+{
+    log_launch(service->log);
+}
+
 /* ---- checking ---- */
 
 static bool is_about_item(enum op_kind kind)

@@ -40,6 +40,12 @@ void service_done(struct service *service);
  * put. Who watches a counter that has changed is told before that. */
 void service_run(struct service *service, struct batch *batch);
 
+/* Around batches that follow one another closely: their changes are to become
+ * safe together. A door holds before the first and launches when it has nothing
+ * else to do, or when the first has waited for long enough. */
+void service_hold(struct service *service);
+void service_launch(struct service *service);
+
 /* Answers with a ticket up to this may leave. */
 uint64_t service_safe(struct service *service);
 

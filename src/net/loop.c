@@ -39,17 +39,32 @@ static void stop_now(uv_async_t *async)
     uv_stop(async->loop);
 }
 
-/* An active idle handle keeps the loop from waiting; the pass that did not wait
- * is the only one. */
-static void go_on_once(uv_idle_t *idle)
+static void do_nothing(uv_idle_t *idle)
 {
-    uv_idle_stop(idle);
+    (void)idle;
 }
 
 void loop_go_on(struct loop *loop)
 {
     loop->going_on = true;
-    uv_idle_start(&loop->idle, go_on_once);
+    uv_idle_start(&loop->idle, do_nothing);
+}
+
+/* Comes behind the hooks: one of them has asked to go on, or the loop waits again. */
+static void decide_to_wait(uv_check_t *check)
+{
+    struct loop *loop = check->data;
+    if (!loop->going_on)
+        uv_idle_stop(&loop->idle);
+    loop->going_on = false;
+}
+
+static void start_own_handles(struct loop *loop)
+{
+    uv_idle_init(&loop->uv, &loop->idle);
+    uv_check_init(&loop->uv, &loop->check);
+    loop->check.data = loop;
+    uv_check_start(&loop->check, decide_to_wait);
 }
 
 struct loop *loop_new(struct error *error)
@@ -59,8 +74,10 @@ struct loop *loop_new(struct error *error)
     int status = uv_loop_init(&loop->uv);
     if (status == 0) {
         status = uv_async_init(&loop->uv, &loop->stop, stop_now);
-        if (status == 0)
+        if (status == 0) {
+            start_own_handles(loop);
             return loop;
+        }
         uv_loop_close(&loop->uv);
     }
     loop_error(error, status, "cannot make an event loop");
@@ -74,6 +91,8 @@ void loop_free(struct loop *loop)
         return;
 
     uv_close((uv_handle_t *)&loop->stop, NULL);
+    uv_close((uv_handle_t *)&loop->idle, NULL);
+    uv_close((uv_handle_t *)&loop->check, NULL);
     uv_run(&loop->uv, UV_RUN_DEFAULT); /* until every handle has been let go of */
     int status = uv_loop_close(&loop->uv);
     assert(status == 0 && "something on the loop was not freed");

@@ -3,6 +3,7 @@
 #ifndef NET_LOOP_UV_H
 #define NET_LOOP_UV_H
 
+#include <stdbool.h>
 #include <uv.h>
 
 #include "net/loop.h"
@@ -10,6 +11,9 @@
 struct loop {
     uv_loop_t uv;
     uv_async_t stop;
+    uv_idle_t idle;   /* while it is active, a pass does not wait */
+    uv_check_t check; /* started first, and so called last at the end of a pass */
+    bool going_on;
 };
 
 /* Closes a handle that is the first member of heap memory, and frees that

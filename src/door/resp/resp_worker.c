@@ -9,6 +9,7 @@
 #include "door/resp/resp_pubsub.h"
 
 #define TICK_MS    1000u
+#define HOLD_NS    200000u /* what waits to become safe waits no longer: about the time of a sync */
 #define WARNING_MS 1000u
 
 /* ---- the batch ---- */
@@ -59,6 +60,28 @@ static void batch_done(struct batch *batch)
         waker_wake(worker->waker);
 }
 
+/* Changes of passes that follow one another closely become safe together: the
+ * log is held before the first, and let go when a pass brings nothing new. */
+static void hold(struct resp_worker *worker)
+{
+    if (worker->held_ns != 0)
+        return;
+    service_hold(worker->service);
+    worker->held_ns = env_monotonic_ns(worker->service->env);
+}
+
+static void launch_or_go_on(struct resp_worker *worker, bool brought_something)
+{
+    if (worker->held_ns == 0)
+        return;
+    if (brought_something && env_monotonic_ns(worker->service->env) - worker->held_ns < HOLD_NS) {
+        loop_go_on(worker->loop);
+        return;
+    }
+    worker->held_ns = 0;
+    service_launch(worker->service);
+}
+
 bool resp_worker_run(struct resp_worker *worker)
 {
     struct resp_pass *pass = &worker->pass;
@@ -73,6 +96,7 @@ bool resp_worker_run(struct resp_worker *worker)
     pass->batch.done = batch_done;
     pass->batch.arg = worker;
     worker->running = true;
+    hold(worker);
     service_run(worker->service, &pass->batch);
     worker->running = false;
     worker->late = pass->op_limit == 0;
@@ -171,7 +195,9 @@ void resp_worker_end_pass(struct resp_worker *worker)
         unhold_batch(worker);
     if (is_free && worker->resuming)
         resume_clients(worker);
+    bool brings_something = worker->pass.request_count > 0;
     bool is_done = resp_worker_run(worker);
+    launch_or_go_on(worker, brings_something);
     settle_touched(worker);
     const struct resp_promise *promise = resp_promises_first(&worker->promises);
     if (promise) {

@@ -62,8 +62,9 @@ struct resp_worker {
 
     struct resp_parser parser;
     struct resp_pass pass;
-    bool running; /* inside service_run() */
-    bool late;    /* the last batch was not done when service_run() returned */
+    uint64_t held_ns; /* since when the log is held; 0 = it is not */
+    bool running;     /* inside service_run() */
+    bool late;        /* the last batch was not done when service_run() returned */
     struct resp_promises promises;
     struct resp_client *touched; /* lists of clients */
     struct resp_client *resuming;

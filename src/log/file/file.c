@@ -31,6 +31,8 @@
 #include "log/file/segment.h"
 #include "log/file/writer.h"
 
+#define LAUNCH_BYTES (256u << 10) /* pending: a group of that size is not worth waiting for more \
+                                   */
 #define RETRY_NS (UINT64_C(1000) * 1000 * 1000)
 
 /* The first segment of a start is small, and each one after it twice as large,
@@ -74,11 +76,13 @@ struct file_log {
     bool commit_full;      /* so did the chunk in hand */
     bool blocked;          /* the chunk in hand has no place at the moment */
     bool idle;             /* the log thread sleeps and wants to be woken */
+    bool launched;         /* somebody waits for what is pending */
     bool stopping;
     bool quit;   /* for the preparing thread */
     bool broken; /* fatal() was called */
     struct log_stats stats;
 
+    atomic_uint holds; /* threads that are about to append more */
     atomic_int room;
     _Atomic uint64_t written;
     _Atomic uint64_t durable;
@@ -276,6 +280,7 @@ static void prepare_some(struct file_log *log, uint64_t wanted_bytes)
 static struct chunk *take_chunk(struct file_log *log)
 {
     pthread_mutex_lock(&log->mutex);
+    log->launched = false;
     struct chunk *chunk = pending_take(&log->pending);
     pthread_mutex_unlock(&log->mutex);
     return chunk;
@@ -381,6 +386,13 @@ static void wait_until(struct file_log *log, pthread_cond_t *condition, uint64_t
     pthread_cond_timedwait(condition, &log->mutex, &deadline);
 }
 
+/* Is it worth waiting for more? Not if somebody waits for it, nor for ever. */
+static bool is_held(const struct file_log *log)
+{
+    return atomic_load(&log->holds) > 0 && !log->launched && !log->stopping &&
+           log->pending_bytes < LAUNCH_BYTES;
+}
+
 /* True when there is something to commit, false when it is time to end. */
 static bool wait_for_work(struct file_log *log)
 {
@@ -388,7 +400,7 @@ static bool wait_for_work(struct file_log *log)
     bool go = false;
     while (!log->broken) {
         bool has_work = log->in_hand || log->pending.first;
-        go = has_work && !log->blocked;
+        go = has_work && !log->blocked && (log->in_hand || !is_held(log));
         if (go || (log->stopping && (!has_work || log->commit_full)))
             break;
         if (log->blocked) {
@@ -636,13 +648,36 @@ static uint64_t file_append(struct log *base, struct slice header, struct slice 
     uint64_t ticket = ++log->last_ticket;
     log->pending_bytes += pending_append(&log->pending, header, body, ticket);
     decide_room(log);
-    bool wake = log->idle;
-    log->idle = false; /* one waking is enough */
+    bool wake = log->idle && !is_held(log);
+    if (wake)
+        log->idle = false; /* one waking is enough */
     pthread_mutex_unlock(&log->mutex);
 
     if (wake)
         pthread_cond_signal(&log->work);
     return ticket;
+}
+
+static void file_hold(struct log *base)
+{
+    atomic_fetch_add(&file_log_of(base)->holds, 1);
+}
+
+static void file_launch(struct log *base)
+{
+    struct file_log *log = file_log_of(base);
+    unsigned held = atomic_fetch_sub(&log->holds, 1);
+    assert(held > 0);
+    (void)held;
+
+    pthread_mutex_lock(&log->mutex);
+    log->launched = log->pending.first != NULL;
+    bool wake = log->idle && log->launched;
+    if (wake)
+        log->idle = false;
+    pthread_mutex_unlock(&log->mutex);
+    if (wake)
+        pthread_cond_signal(&log->work);
 }
 
 static enum err file_room(struct log *base)
@@ -705,6 +740,8 @@ static const struct log_ops file_ops = {
     .read = file_read,
     .start = file_start,
     .append = file_append,
+    .hold = file_hold,
+    .launch = file_launch,
     .room = file_room,
     .reached = file_reached,
     .stats = file_stats,
