@@ -24,7 +24,8 @@ void faults_arm(struct faults *faults, enum fault fault, uint64_t call)
 {
     struct sim_disk_faults *disk = &faults->world->disk->faults;
     faults->at_call = fault;
-    faults->dies_by_power = fault == FAULT_POWER_AT_CALL;
+    faults->dies_by_power = fault == FAULT_POWER_AT_CALL ||
+                            (fault == FAULT_IO_ERROR && sim_rng_chance(&faults->rng, 300));
     if (fault == FAULT_POWER_AT_CALL || fault == FAULT_KILL_AT_CALL) {
         disk->crash_at_call = call;
         return;

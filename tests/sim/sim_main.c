@@ -180,6 +180,7 @@ static int run_planted(const struct arguments *arguments)
 
 static const char usage[] =
     "sim [--seeds N] [--from SEED] [--seconds S]   run seeds, until one fails\n"
+    "sim --fresh --seconds S                       the same with seeds that nobody has run\n"
     "sim --seed N [--trace] [--bug B]              run one, and tell all of it\n"
     "sim --planted [--bug B]                       find the planted bugs\n"
     "sim --exhaustive                              fail and crash at every call of the disk\n";
@@ -198,6 +199,9 @@ static bool read_arguments(int count, char **texts, struct arguments *arguments)
         bool numbered = i + 1 < count && read_number(texts[i + 1], &number);
         if (strcmp(texts[i], "--trace") == 0) {
             arguments->trace = true;
+            continue;
+        } else if (strcmp(texts[i], "--fresh") == 0) {
+            arguments->from = (uint64_t)time(NULL) << 20;
             continue;
         } else if (strcmp(texts[i], "--planted") == 0) {
             arguments->planted = true;

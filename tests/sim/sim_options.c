@@ -43,6 +43,19 @@ static void pick_faults(struct sim_options *options, struct sim_rng *rng)
         options->faults[i] = pick_permille(rng, 500, most[i]);
 }
 
+/* What is written outlives the process, but not the machine. */
+static void pick_ack(struct sim_options *options, struct sim_rng *rng)
+{
+    if (!sim_rng_chance(rng, 50))
+        return;
+    options->ack = ACK_WRITTEN;
+    options->faults[FAULT_POWER] = 0;
+    options->faults[FAULT_POWER_AT_CALL] = 0;
+    options->faults[FAULT_IN_RECOVERY] = 0;
+    options->faults[FAULT_SYNC_ERROR] = 0;
+    options->faults[FAULT_IO_ERROR] = 0;
+}
+
 void sim_options_of_seed(struct sim_options *options, uint64_t seed)
 {
     static const unsigned users[] = {2, 5, 20, 150};
@@ -70,6 +83,7 @@ void sim_options_of_seed(struct sim_options *options, uint64_t seed)
     };
     pick_weights(options, &rng);
     pick_faults(options, &rng);
+    pick_ack(options, &rng);
 }
 
 void sim_options_print(const struct sim_options *options, FILE *to)
@@ -77,12 +91,13 @@ void sim_options_print(const struct sim_options *options, FILE *to)
     fprintf(to,
             "seed %" PRIu64 ": steps=%u ids=%u id_bytes=%u users=%u workers=%u batch_max=%u "
             "keyed=%u repeat=%u big=%u regional=%u segment=%" PRIu64 " pending=%" PRIu64
-            " idle_s=%u spread_rate=%" PRIu64 " commit=%u tick=%u reshard=%u\n  ops",
+            " ack=%s idle_s=%u spread_rate=%" PRIu64 " commit=%u tick=%u reshard=%u\n  ops",
             options->seed, options->steps, options->ids, options->id_bytes, options->users,
             options->workers, options->batch_max, options->keyed_permille, options->repeat_permille,
             options->big_permille, options->regional_permille, options->segment_bytes,
-            options->pending_bytes_max, options->idle_s, options->spread_rate,
-            options->commit_permille, options->tick_permille, options->reshard_permille);
+            options->pending_bytes_max, ack_name(options->ack), options->idle_s,
+            options->spread_rate, options->commit_permille, options->tick_permille,
+            options->reshard_permille);
     for (unsigned i = 0; i < SIM_OP_KINDS; i++)
         fprintf(to, " %u", options->weights[i]);
     fprintf(to, "\n");

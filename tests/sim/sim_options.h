@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "core/op.h"
+#include "flow/service.h"
 #include "sim/sim_report.h"
 
 #define SIM_OP_KINDS (OP_MEMBERS + 1)
@@ -31,6 +32,7 @@ struct sim_options {
 
     uint64_t segment_bytes;
     uint64_t pending_bytes_max;
+    enum ack ack; /* anything but durable only where no power is cut */
     uint32_t idle_s;
     uint64_t spread_rate;
 

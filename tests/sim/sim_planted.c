@@ -29,7 +29,7 @@ struct planted *planted_new(enum bug bug)
 
 void planted_free(struct planted *planted)
 {
-    free(planted->lost);
+    free(planted->last);
     free(planted);
 }
 
@@ -56,6 +56,7 @@ struct planted_log {
     char *held; /* owned */
     size_t held_size;
     struct log_position next;
+    uint64_t sequences[LIMIT_CELLS]; /* the last one of each origin */
 };
 
 static struct planted_log *planted_log_of(struct log *log)
@@ -74,11 +75,19 @@ static enum err pass_held(struct planted_log *log, struct error *error)
     return err;
 }
 
+static void note_sequence(struct planted_log *log, struct slice section)
+{
+    struct section_reader reader;
+    if (section_open(&reader, section, NULL) == ERR_OK && reader.origin < LIMIT_CELLS)
+        log->sequences[reader.origin] = reader.first_sequence + reader.left - 1;
+}
+
 static enum err visit_wrongly(void *arg, struct slice section, struct log_position next,
                               struct error *error)
 {
     struct planted_log *log = arg;
     enum err err = ERR_OK;
+    note_sequence(log, section);
     bool swaps = log->planted->bug == BUG_SWAPPED && log->held;
     if (swaps || log->planted->bug == BUG_REPLAYED_TWICE)
         err = log->visit(log->arg, section, next, error);
@@ -89,6 +98,24 @@ static enum err visit_wrongly(void *arg, struct slice section, struct log_positi
     log->held = copy_bytes(section);
     log->held_size = section.size;
     log->next = next;
+    return ERR_OK;
+}
+
+/* A last section that one start did not find comes back at the next, if its
+ * place in its origin is still free: nothing looks wrong then. */
+static enum err resurrect(struct planted_log *log, struct error *error)
+{
+    struct planted *planted = log->planted;
+    struct slice last = {planted->last, planted->last_size};
+    struct section_reader reader;
+    if (!planted->last || section_open(&reader, last, NULL) ||
+        reader.first_sequence != log->sequences[reader.origin] + 1) {
+        planted->is_lost = false;
+        return ERR_OK;
+    }
+    if (planted->is_lost)
+        return log->visit(log->arg, last, log->next, error);
+    planted->is_lost = true;
     return ERR_OK;
 }
 
@@ -106,10 +133,8 @@ static enum err bad_read(struct log *base, struct log_position from, log_visit_f
     enum err err = log_read(log->inner, from, visit_wrongly, log, reading, error);
     if (!err && bug != BUG_LAST_DROPPED)
         err = pass_held(log, error);
-    if (!err && bug == BUG_RESURRECTED && log->planted->lost) {
-        struct slice lost = {log->planted->lost, log->planted->lost_size};
-        err = visit(arg, lost, log->next, error);
-    }
+    if (!err && bug == BUG_RESURRECTED)
+        err = resurrect(log, error);
     free(log->held);
     log->held = NULL;
     return err;
@@ -125,13 +150,13 @@ static uint64_t bad_append(struct log *base, struct slice header, struct slice b
     struct planted_log *log = planted_log_of(base);
     log->appended = log_append(log->inner, header, body);
     struct planted *planted = log->planted;
-    if (planted->bug == BUG_RESURRECTED) {
-        planted->lost_size = header.size + body.size;
-        planted->lost = realloc(planted->lost, planted->lost_size);
-        if (!planted->lost)
+    if (planted->bug == BUG_RESURRECTED && !planted->is_lost) {
+        planted->last_size = header.size + body.size;
+        planted->last = realloc(planted->last, planted->last_size);
+        if (!planted->last)
             abort();
-        memcpy(planted->lost, header.data, header.size);
-        memcpy(planted->lost + header.size, body.data, body.size);
+        memcpy(planted->last, header.data, header.size);
+        memcpy(planted->last + header.size, body.data, body.size);
     }
     return log->appended;
 }
@@ -149,7 +174,7 @@ static uint64_t bad_reached(struct log *base, enum log_level level)
         return log->appended;
     if (log->planted->bug == BUG_ACK_WRITTEN)
         level = LOG_WRITTEN;
-    return log_reached(log->inner, level);
+    return log_reached(log->inner, level) + (log->planted->bug == BUG_ACK_ONE_AHEAD);
 }
 
 static void bad_stats(struct log *base, struct log_stats *ret_stats)

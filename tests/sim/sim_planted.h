@@ -18,10 +18,12 @@
     X(BUG_HEADER_UNSYNCED, "a new segment is not synced before it gets its name") \
     X(BUG_NO_CHECKSUM, "checksums of groups are not looked at")                   \
     X(BUG_DAMAGE_CUT, "damage is taken for the end of the log")                   \
+    X(BUG_UNSETTLED, "recovery counts what is in the system's memory only")       \
     X(BUG_NO_LOCK, "two processes may have one folder")                           \
     X(BUG_FULL_IGNORED, "a write that found no space is believed")                \
     X(BUG_ACK_APPENDED, "answers leave when they are appended")                   \
     X(BUG_ACK_WRITTEN, "answers leave when they are written, not synced")         \
+    X(BUG_ACK_ONE_AHEAD, "one answer too many leaves")                            \
     X(BUG_LAST_DROPPED, "replay leaves out the last section")                     \
     X(BUG_REPLAYED_TWICE, "replay takes a section twice")                         \
     X(BUG_SWAPPED, "replay swaps two sections")                                   \

@@ -2,6 +2,8 @@
 #ifndef SIM_PLANTED_OWN_H
 #define SIM_PLANTED_OWN_H
 
+#include <stdbool.h>
+
 #include "sim/sim_planted.h"
 
 struct planted_disk {
@@ -13,8 +15,9 @@ struct planted_disk {
 struct planted {
     enum bug bug;
     struct planted_disk disk;
-    char *lost; /* owned; a section that was appended and perhaps not kept */
-    size_t lost_size;
+    char *last; /* owned; the section that was appended last, and perhaps not kept */
+    size_t last_size;
+    bool is_lost; /* a start has not found it */
 };
 
 #endif

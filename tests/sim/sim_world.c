@@ -114,7 +114,8 @@ static void open_hot(struct world *world)
         .spread_rate = world->options->spread_rate,
     };
     world->hot = planted_hot(world->planted, memory_hot_open(&world->env, &options));
-    service_init(&world->service, &world->env, world->hot, world->log, &world->kinds, ACK_DURABLE);
+    service_init(&world->service, &world->env, world->hot, world->log, &world->kinds,
+                 world->options->ack);
 }
 
 enum err world_start(struct world *world, struct error *error)
