@@ -7,14 +7,20 @@
 #include "contract/hot_rig.h"
 
 #include <stdatomic.h>
+#include <unistd.h>
 
 #include "sim/sim_rng.h"
 
-#define WORKERS    3u
-#define USERS      100000u
-#define ROUNDS     4u /* ops of each user */
+#define WORKERS 3u
+#define USERS   100000u
+#ifdef __SANITIZE_THREAD__
+#define ROUNDS 1u /* ops of each user */
+#else
+#define ROUNDS 4u
+#endif
 #define BATCH      100u
 #define POLICIES   POLICY_COUNT
+#define PAUSE_US   300 /* between two changes of the shards: the workers get somewhere, too */
 #define FLOOR      (-50)
 #define ADD_ROUNDS 1500u
 
@@ -214,6 +220,7 @@ TEST(an_item_that_is_spread_and_folded_while_it_is_written_loses_nobody)
         now_ms += 250;
         hot_tick(rig.hot, now_ms);
         resharded++;
+        usleep(PAUSE_US);
     }
     join(workers);
     assert_true(resharded > 10);
@@ -235,16 +242,17 @@ TEST(an_item_that_turns_hot_spreads_by_itself_and_loses_nobody)
     hot_tick(rig.hot, RIG_BEGAN_MS);
     start(workers, react_all);
     int64_t now_ms = RIG_BEGAN_MS;
-    uint32_t shards_max = 1;
+    bool was_spread = false;
     while (atomic_load(&running) > 0) {
         now_ms += 200;
         hot_tick(rig.hot, now_ms);
         struct hot_stats stats;
         hot_stats(rig.hot, &stats);
-        shards_max = stats.spread > 0 ? 2 : shards_max;
+        was_spread = was_spread || stats.spread > 0;
+        usleep(PAUSE_US);
     }
     join(workers);
-    assert_true(shards_max > 1);
+    assert_true(was_spread);
     assert_item_is_the_model();
 }
 
@@ -317,6 +325,7 @@ TEST(counters_of_every_policy_are_the_sum_of_what_was_added)
                 hot_reshard(rig.hot, slice_of(counters[i]), 1 + below(&rng, 64), now_ms), ERR_OK);
         now_ms += 100;
         hot_tick(rig.hot, now_ms);
+        usleep(PAUSE_US);
     }
     join(workers);
     int64_t sums[POLICIES] = {0};
@@ -378,6 +387,7 @@ TEST(what_is_deleted_while_others_write_to_it_is_gone_for_all)
         hot_reshard(rig.hot, SLICE("i"), 1 + below(&rng, 64), now_ms);
         now_ms += 100;
         hot_tick(rig.hot, now_ms);
+        usleep(PAUSE_US);
     }
     join(workers);
     unsigned deleted = 0;
