@@ -14,6 +14,8 @@
 #include "base/slice.h"
 #include "core/limits.h"
 
+/* The log holds these numbers, in the fingerprints of writes with a key: new ones
+ * go to the end. */
 enum op_kind {
     /* counters */
     OP_GET,      /* value; ERR_NOT_FOUND */

@@ -134,7 +134,7 @@ class Restart(tallyd.Case):
     def test_more_kinds_may_be_added_and_a_kind_that_is_missed_is_named(self):
         self.restart("--kinds", "like,dislike,love")
         self.call("REACT", "video1", "ann", "love")
-        self.call("LIKE", "video1", "bob")
+        self.call("LIKE", "video1", "bob", "ID", "once")
         self.restart("--kinds", "like,dislike,love,wow")
         self.assertEqual(self.call("REACTION", "video1", "ann"), "love")
         self.assertEqual(self.call("COUNTS", "video1"),
@@ -147,6 +147,7 @@ class Restart(tallyd.Case):
         self.one.start()
         with self.one.connect() as client:
             self.assertEqual(client.call("COUNTS", "video1"), ["love", 1, "dislike", 0, "like", 1])
+            self.assertEqual(client.call("LIKE", "video1", "bob", "ID", "once"), 1)
 
     def test_idle_counters_expire(self):
         self.restart("--expire-idle", "1s")

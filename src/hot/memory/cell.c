@@ -184,12 +184,15 @@ void cell_drop(struct cell *cell, uint64_t hash, struct entry *entry)
     heap_give(&cell->heap, ref, entry_size(entry->id_size));
 }
 
-uint64_t cell_fingerprint(const struct op *op)
+uint64_t cell_fingerprint(const struct kinds *kinds, const struct op *op)
 {
     /* What makes two writes the same: what is to be done, to whom, and how much. Each
-     * seed is a hash: small seeds and short texts can make up for one another. */
-    char what[] = {(char)op->kind, (char)op->reaction};
-    uint64_t hash = hash_stable_seeded(op->user, hash_stable((struct slice){what, sizeof(what)}));
+     * seed is a hash: small seeds and short texts can make up for one another. A reaction
+     * counts by its name: its number depends on the order in the configuration. */
+    char what = (char)op->kind;
+    uint64_t hash = hash_stable((struct slice){&what, 1});
+    hash = hash_stable_seeded(kinds_name(kinds, op->reaction), hash);
+    hash = hash_stable_seeded(op->user, hash);
     if (op->kind == OP_ADD || op->kind == OP_SET) {
         struct buffer digits;
         buffer_init(&digits, NUMBER_DIGITS_MAX + 8);
@@ -213,7 +216,7 @@ void cell_emit(struct cell *cell, const struct cell_turn *turn, const struct op 
     event.region = op->region;
     if (op->key.size > 0) {
         event.key = op->key;
-        event.answer = (struct event_answer){.fingerprint = cell_fingerprint(op),
+        event.answer = (struct event_answer){.fingerprint = cell_fingerprint(cell->kinds, op),
                                              .changed = op->changed,
                                              .held = kinds_name(cell->kinds, op->held),
                                              .value = op->value};
@@ -357,8 +360,8 @@ enum cell_result cell_run_delete(struct cell *cell, const struct cell_turn *turn
     struct event event = {.region = op->region};
     if (op->key.size > 0) {
         event.key = op->key;
-        event.answer =
-            (struct event_answer){.fingerprint = cell_fingerprint(op), .changed = op->changed};
+        event.answer = (struct event_answer){.fingerprint = cell_fingerprint(cell->kinds, op),
+                                             .changed = op->changed};
     }
     delete_record(cell, turn, op->hash, entry, event);
     return CELL_DONE;

@@ -26,9 +26,10 @@ static void append_if_large(struct memory_hot *hot, struct cell *cell, struct se
         layer_append(hot, cell, section, now_ms);
 }
 
-static void answer_again(struct op *op, const struct key_answer *first, bool *ret_repeated)
+static void answer_again(const struct kinds *kinds, struct op *op, const struct key_answer *first,
+                         bool *ret_repeated)
 {
-    if (first->fingerprint != cell_fingerprint(op)) {
+    if (first->fingerprint != cell_fingerprint(kinds, op)) {
         op->code = ERR_KEY_REUSED;
         return;
     }
@@ -47,7 +48,7 @@ static enum cell_result run_keyed(struct memory_hot *hot, struct worker *worker,
     const struct key_answer *first = keys_open(hot->keys, op->id, op->key, turn->now_ms, &slot);
     enum cell_result result = CELL_DONE;
     if (first) {
-        answer_again(op, first, &worker->repeated);
+        answer_again(hot->kinds, op, first, &worker->repeated);
     } else if (turn->room) {
         op->code = turn->room;
     } else {
@@ -56,7 +57,7 @@ static enum cell_result run_keyed(struct memory_hot *hot, struct worker *worker,
         if (result == CELL_DONE && op->code == ERR_OK) {
             if (turn->section->count == events)
                 cell_remember(cell, turn, op);
-            struct key_answer answer = {.fingerprint = cell_fingerprint(op),
+            struct key_answer answer = {.fingerprint = cell_fingerprint(hot->kinds, op),
                                         .changed = op->changed,
                                         .held = op->held,
                                         .value = op->value};
