@@ -441,28 +441,40 @@ enum err chain_walk(const struct chain *chain, struct log_position from, chain_g
     return err;
 }
 
+/* Visits the first sound group from `*offset` on and moves `*offset` behind it;
+ * ERR_NOT_FOUND when there is none. */
+static enum err scan_one(struct walk *walk, const struct segment_header *header, uint64_t *offset,
+                         struct error *error)
+{
+    uint64_t limit = walk->view.file_bytes;
+    uint64_t found;
+    uint64_t torn_bytes;
+    enum err err = search(walk, header, *offset, limit, &found, &torn_bytes, error);
+    if (err)
+        return err;
+    if (found == 0)
+        return error_set(error, ERR_NOT_FOUND, "no sound group follows");
+
+    struct group group = {0};
+    const char *bytes = NULL;
+    const char *fault;
+    err = look(walk, header, found, limit, &group, &bytes, &fault, error);
+    if (err)
+        return err;
+    *offset = found + group_bytes(group.body_bytes);
+    return visit_group(walk, &group, bytes, error);
+}
+
 enum err chain_scan(const struct folder *folder, uint64_t log_id, uint64_t number, uint64_t offset,
                     chain_group_fn *visit, void *arg, struct error *error)
 {
     struct walk walk = {.visit = visit, .arg = arg};
+    struct segment_header header = {.log_id = log_id, .number = number};
     view_init(&walk.view, GROUP_BYTES_MAX);
     enum err err = view_open(&walk.view, folder, number, error);
-    struct segment_header header = {.log_id = log_id, .number = number};
-    while (!err) {
-        uint64_t found;
-        uint64_t torn_bytes;
-        err = search(&walk, &header, offset, walk.view.file_bytes, &found, &torn_bytes, error);
-        if (err || found == 0)
-            break;
-        struct group group;
-        const char *bytes;
-        const char *fault;
-        err = look(&walk, &header, found, walk.view.file_bytes, &group, &bytes, &fault, error);
-        if (!err)
-            err = visit_group(&walk, &group, bytes, error);
-        offset = found + group_bytes(group.body_bytes);
-    }
+    while (!err)
+        err = scan_one(&walk, &header, &offset, error);
     view_close(&walk.view);
     view_done(&walk.view);
-    return err;
+    return err == ERR_NOT_FOUND ? ERR_OK : err;
 }

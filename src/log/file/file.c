@@ -31,8 +31,9 @@
 #include "log/file/segment.h"
 #include "log/file/writer.h"
 
-#define LAUNCH_BYTES (256u << 10) /* pending: a group of that size is not worth waiting for more \
-                                   */
+#define LAUNCH_BYTES                                                            \
+    (256u << 10) /* pending: a group of that size is not worth waiting for more \
+                  */
 #define RETRY_NS (UINT64_C(1000) * 1000 * 1000)
 
 /* The first segment of a start is small, and each one after it twice as large,

@@ -59,7 +59,7 @@ static struct chunk *add_chunk(struct pending *pending)
     chunk->sections = 0;
     chunk->body_bytes = 0;
 
-    if (pending->first)
+    if (pending->last)
         pending->last->next = chunk;
     else
         pending->first = chunk;
@@ -80,7 +80,7 @@ uint32_t pending_append(struct pending *pending, struct slice header, struct sli
     size_t size = header.size + body.size;
     assert(size <= LOG_SECTION_BYTES_MAX);
 
-    struct chunk *chunk = pending->first ? pending->last : NULL;
+    struct chunk *chunk = pending->last;
     if (!chunk || BODY_BYTES_MAX - chunk->body_bytes < size + VARINT_SIZE_MAX)
         chunk = add_chunk(pending);
 
@@ -99,6 +99,8 @@ struct chunk *pending_take(struct pending *pending)
     struct chunk *chunk = pending->first;
     if (chunk) {
         pending->first = chunk->next;
+        if (!pending->first)
+            pending->last = NULL;
         chunk->next = NULL;
     }
     return chunk;

@@ -24,7 +24,7 @@ struct chunk {
 
 struct pending {
     struct chunk *first; /* the oldest, to be written next; NULL = nothing is pending */
-    struct chunk *last;  /* the one that fills */
+    struct chunk *last;  /* the one that fills; NULL likewise */
     struct chunk *spare;
     unsigned spare_count;
 };
