@@ -159,7 +159,7 @@ static void ready(uv_poll_t *poll, int status, int events)
 
 static uint16_t port_of(int descriptor)
 {
-    union address address;
+    union address address = {0};
     socklen_t size = sizeof(address);
     if (getsockname(descriptor, &address.any, &size) != 0)
         return 0;

@@ -147,7 +147,8 @@ static void get_keys(struct resp_client *client, unsigned argc, const struct sli
         return;
     }
     int last = command->last_key < 0 ? (int)count + command->last_key : command->last_key;
-    resp_reply_array(&client->reply, (size_t)((last - command->first_key) / command->step + 1));
+    int keys = (last - command->first_key) / command->step + 1;
+    resp_reply_array(&client->reply, (size_t)keys);
     for (int i = command->first_key; i <= last; i += command->step)
         resp_reply_bulk(&client->reply, argv[2 + i]);
 }
