@@ -45,7 +45,7 @@ struct hot_entry {
     const struct number *value;
     const int64_t *counts; /* by kind, [0] being kind 1 */
     uint32_t shards;
-    uint32_t kinds_seen; /* bit k - 1: kind k has been held at least once */
+    uint32_t kinds_seen; /* bit k - 1: kind k is held by somebody */
 };
 typedef void hot_visit_fn(void *arg, const struct hot_entry *entry);
 

@@ -31,7 +31,7 @@ static struct people *people_new(void)
     people->item->id_size = sizeof(ITEM) - 1;
     memcpy(people->item->id, ITEM, sizeof(ITEM) - 1);
     for (unsigned i = 0; i < POOL; i++) {
-        char name[32];
+        char name[256];
         /* The number of a name is also somebody's number: the class tells them apart. */
         int size = snprintf(name, sizeof(name), i % 2 ? "name-%u" : "%u", i / 2);
         struct slice text = {name, (size_t)size};

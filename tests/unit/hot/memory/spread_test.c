@@ -116,7 +116,7 @@ static struct crowded *crowded_new(void)
     assert_non_null(crowded);
     directory_init(&crowded->directory);
     for (unsigned i = 0; i < MANY; i++) {
-        char id[16];
+        char id[256];
         int size = snprintf(id, sizeof(id), "id%u", i);
         struct slice name = {id, (size_t)size};
         crowded->parts[i] = parts_new(name, hash_keyed(name, 5), 0, 2, 0);
