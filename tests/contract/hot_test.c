@@ -162,8 +162,7 @@ TEST(values_go_past_64_bits_and_come_back)
                           "99999999999990776627963145224191");
     rig_restart(&rig);
     assert_value(ask(get("down")), "99999999999990776627963145224191");
-    assert_value_and_free(ask(of_digits(OP_ADD, "down", "-99999999999990776627963145224191")),
-                          "0");
+    assert_value_and_free(ask(of_digits(OP_ADD, "down", "-99999999999990776627963145224191")), "0");
     assert_value_and_free(ask(of_digits(OP_SET, "set", "-340282366920938463463374607431768211456")),
                           "-340282366920938463463374607431768211456");
 }
@@ -527,6 +526,17 @@ TEST(an_item_can_be_created_with_shards)
     rig_restart(&rig);
     assert_int_equal(describe("v").shards, 16);
     assert_held(ask(react("v", "ann", LIKE)), false, LIKE);
+}
+
+TEST(an_item_created_with_shards_waits_for_the_deletion_before_it)
+{
+    struct op_create as = {.shards = 64};
+    ask(react("v", "ann", LIKE));
+    uint64_t deleted = ask(on(OP_DELETE, "v")).ticket;
+    ask(create("v/like", &as));
+
+    /* Decided in a cell that has logged nothing yet. */
+    assert_true(ask(withdraw("v", "ann", LIKE)).ticket >= deleted);
 }
 
 /* Users of all sorts: numbers, names short and long, UUIDs. */
@@ -1241,6 +1251,7 @@ RUN(SCENARIO(a_counter_is_created_on_first_write),
     SCENARIO(withdrawing_another_kind_does_nothing_and_any_kind_takes_what_is_held),
     SCENARIO(a_toggle_goes_to_and_fro), SCENARIO(counters_and_items_do_not_take_each_others_ops),
     SCENARIO(a_deleted_item_forgets_its_members), SCENARIO(an_item_can_be_created_with_shards),
+    SCENARIO(an_item_created_with_shards_waits_for_the_deletion_before_it),
     SCENARIO(items_of_every_size_know_their_members),
     SCENARIO(a_large_item_can_be_left_switched_and_deleted),
     SCENARIO(the_items_of_a_user_are_found), SCENARIO(a_repeated_key_gets_the_first_answer),

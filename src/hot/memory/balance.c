@@ -5,17 +5,6 @@
 
 #include "hot/memory/layer.h"
 
-/* Who is decided upon in another cell from now on may be answered "nothing has
- * changed", and that rests on what was decided here: so it waits for it. */
-static void level_tickets(struct memory_hot *hot)
-{
-    uint64_t ticket = 0;
-    for (unsigned i = 0; i < LIMIT_CELLS; i++)
-        ticket = hot->cells[i].ticket > ticket ? hot->cells[i].ticket : ticket;
-    for (unsigned i = 0; i < LIMIT_CELLS; i++)
-        hot->cells[i].ticket = ticket;
-}
-
 static uint32_t shards_of(const struct cell *cell, const struct entry *entry)
 {
     const struct spread *spread = layer_spread(cell, entry);
@@ -43,7 +32,7 @@ static void reshard_entry(struct memory_hot *hot, struct cell *cell, struct entr
         rare->changed_ms = now_ms;
         spread = rare->parts ? &rare->parts->spread : NULL;
     }
-    level_tickets(hot);
+    layer_level_tickets(hot);
     hot->spread_events++;
     if (spread && spread->shards > 1)
         directory_add(&hot->directory, spread);

@@ -394,21 +394,21 @@ void cell_create_as_asked(struct cell *cell, uint64_t hash, struct entry *entry,
 static enum cell_result run_create(struct cell *cell, const struct cell_turn *turn, struct op *op)
 {
     struct entry *entry = cell_find(cell, op->hash, op->target);
-    if (entry && entry->kind == ENTRY_COUNTER && cell_is_expired(cell, entry, turn->now_ms)) {
-        if (!turn->alone && counter_is_spread(cell, entry))
-            return CELL_ALONE;
-        if (turn->room)
-            return cell_fail(op, turn->room);
-        cell_expire(cell, turn, op->hash, entry);
-        entry = NULL;
-    }
-    if (entry)
+    bool is_over =
+        entry && entry->kind == ENTRY_COUNTER && cell_is_expired(cell, entry, turn->now_ms);
+    if (entry && !is_over)
         return cell_fail(op, ERR_EXISTS);
     if (op->create->has_floor && op->create->floor > 0)
         return cell_fail(op, ERR_INVALID); /* it would begin below its floor */
     if (turn->room)
         return cell_fail(op, turn->room);
+    /* What begins spread is decided upon in many cells at once: all of them wait
+     * for what was decided here, such as the deletion before it. */
+    if (!turn->alone && (op->create->shards > 1 || counter_is_spread(cell, entry)))
+        return CELL_ALONE;
 
+    if (is_over)
+        cell_expire(cell, turn, op->hash, entry);
     entry = cell_create(cell, op->hash, op->target, op->target_kind ? ENTRY_ITEM : ENTRY_COUNTER);
     cell_create_as_asked(cell, op->hash, entry, op->create, turn->now_ms);
     op->changed = true;

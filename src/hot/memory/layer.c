@@ -40,6 +40,15 @@ void layer_append(struct memory_hot *hot, struct cell *cell, struct section *sec
     section_clear(section);
 }
 
+void layer_level_tickets(struct memory_hot *hot)
+{
+    uint64_t ticket = 0;
+    for (unsigned i = 0; i < LIMIT_CELLS; i++)
+        ticket = hot->cells[i].ticket > ticket ? hot->cells[i].ticket : ticket;
+    for (unsigned i = 0; i < LIMIT_CELLS; i++)
+        hot->cells[i].ticket = ticket;
+}
+
 void layer_collect(struct memory_hot *hot, struct cell *cell)
 {
     if (!cell->retired)

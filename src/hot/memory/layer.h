@@ -87,6 +87,11 @@ void layer_release_all(struct memory_hot *hot);
 void layer_append(struct memory_hot *hot, struct cell *cell, struct section *section,
                   int64_t now_ms);
 
+/* Who is decided upon in another cell from now on may be answered "nothing has
+ * changed", and that rests on what was decided in this one: so every cell's
+ * answers wait for all of them. All locks are held. */
+void layer_level_tickets(struct memory_hot *hot);
+
 /* Takes over what the cell has given up; its lock is held. */
 void layer_collect(struct memory_hot *hot, struct cell *cell);
 

@@ -136,6 +136,7 @@ static void run_slow(struct memory_hot *hot, struct worker *worker, struct cell_
         assert(result == CELL_DONE);
         layer_append(hot, cell, turn->section, turn->now_ms);
         op->ticket = op_is_write(op->kind) ? cell->ticket : 0;
+        layer_level_tickets(hot);
         layer_collect(hot, cell);
         turn->alone = false;
         layer_release_all(hot);
