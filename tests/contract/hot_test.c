@@ -1010,6 +1010,22 @@ TEST(the_number_of_shards_follows_the_hand)
     assert_counts("v", 65, 0);
 }
 
+TEST(an_answer_that_nothing_changed_waits_for_what_it_rests_on)
+{
+    struct op_create as = {.shards = 64};
+    ask(create("v/like", &as));
+    uint64_t tickets[100];
+    for (uint32_t shards = 64; shards >= 1; shards /= 4) {
+        assert_int_equal(hot_reshard(rig.hot, SLICE("v"), shards, rig.now_ms), ERR_OK);
+        for (unsigned i = 0; i < 100; i++) {
+            struct op op = ask(react("v", user_name(i), LIKE));
+            assert_int_equal(op.changed, shards == 64);
+            assert_true(shards == 64 || op.ticket >= tickets[i]);
+            tickets[i] = op.ticket;
+        }
+    }
+}
+
 TEST(a_spread_counter_can_grow_past_64_bits_be_set_and_be_deleted)
 {
     struct op_create as = {.shards = 8, .policy = POLICY_ROUND_ROBIN};
@@ -1263,6 +1279,7 @@ RUN(SCENARIO(a_counter_is_created_on_first_write),
     SCENARIO(a_scan_visits_each_once_while_others_come_and_go),
     SCENARIO(a_scan_tells_values_and_counts), SCENARIO(a_recount_comes_to_the_same),
     SCENARIO(figures_count_what_is_there), SCENARIO(the_number_of_shards_follows_the_hand),
+    SCENARIO(an_answer_that_nothing_changed_waits_for_what_it_rests_on),
     SCENARIO(a_spread_counter_can_grow_past_64_bits_be_set_and_be_deleted),
     SCENARIO(what_is_hot_spreads_by_itself_and_folds_when_it_is_quiet),
     SCENARIO(ops_on_one_id_happen_in_the_order_of_the_batch),
