@@ -444,21 +444,24 @@ void resp_client_tick(struct resp_client *client, uint64_t now_ms)
 
 /* ---- for the handlers of commands ---- */
 
-static bool check(struct resp_client *client, size_t count)
+/* Takes back the last `count` ops and answers what is wrong with them. */
+static __attribute__((cold, noinline)) void refuse_ops(struct resp_client *client, size_t count)
 {
-    struct error error;
-    if (resp_pass_check(&client->worker->pass, count, &error) == ERR_OK)
-        return true;
+    struct resp_pass *pass = &client->worker->pass;
+    struct error error = {.code = ERR_INVALID};
+    resp_pass_check(pass, count, &error);
+    resp_pass_undo(pass, count);
     resp_client_fail_with(client, &error);
-    return false;
 }
 
 bool resp_client_submit(struct resp_client *client, size_t count, resp_answer_fn *answer,
                         void *extra)
 {
     struct resp_pass *pass = &client->worker->pass;
-    if (!resp_pass_is_plain(pass, count) && !check(client, count))
+    if (!resp_pass_is_plain(pass, count) && !resp_pass_check(pass, count, NULL)) {
+        refuse_ops(client, count);
         return false;
+    }
     resp_pass_request(pass, client, count, answer, extra);
     client->unanswered++;
     return true;

@@ -65,26 +65,6 @@ static COLD const char *read_long_length(const char *at, const char *end, int64_
     return cr + 2;
 }
 
-/* Reads a number and the line's end behind it. Nearly all lengths have one
- * digit or two. */
-static inline const char *read_length(const char *at, const char *end, int64_t *ret_length)
-{
-    if (end - at >= 4 && is_digit(at[0])) {
-        if (is_line_end(at + 1)) {
-            *ret_length = at[0] - '0';
-            return at + 3;
-        }
-        if (is_line_end(at + 2) && is_digit(at[1]) && at[0] != '0') {
-            *ret_length = (at[0] - '0') * 10 + (at[1] - '0');
-            return at + 4;
-        }
-    }
-    int64_t length = 0; /* its address is taken here only, so the caller's can stay in a register */
-    const char *next = read_long_length(at, end, &length);
-    *ret_length = length;
-    return next;
-}
-
 static COLD enum resp_found no_dollar(struct resp_parser *parser, char got)
 {
     char why[32];
@@ -92,44 +72,96 @@ static COLD enum resp_found no_dollar(struct resp_parser *parser, char got)
     return broken(parser, why);
 }
 
+/* A length that was read, and what is behind it; `next` NULL: `found` says why
+ * there is none. Comes back in registers: the path of a request takes the
+ * address of nothing, and so needs no stack. */
+struct length {
+    const char *next;
+    union {
+        size_t value;
+        enum resp_found found;
+    };
+};
+
+static struct length no_length(enum resp_found found)
+{
+    return (struct length){.next = NULL, .found = found};
+}
+
+/* Nearly all lengths have one digit or two: reads such a one and the line's end
+ * behind it. Anything else, and what is cut, is not for here. */
+static inline struct length read_short_length(const char *at, const char *end)
+{
+    if (end - at >= 4 && is_digit(at[0])) {
+        if (is_line_end(at + 1))
+            return (struct length){.next = at + 3, .value = (size_t)(at[0] - '0')};
+        if (is_line_end(at + 2) && is_digit(at[1]) && at[0] != '0')
+            return (struct length){.next = at + 4,
+                                   .value = (size_t)((at[0] - '0') * 10 + (at[1] - '0'))};
+    }
+    return (struct length){.next = NULL, .value = 0};
+}
+
+/* The other lengths, with the limits that they may pass. */
+static COLD struct length read_count(struct resp_parser *parser, struct slice data, const char *at)
+{
+    int64_t count = 0;
+    const char *next = read_long_length(at, data.data + data.size, &count);
+    if (next == CUT)
+        return no_length(more(parser, data.size + 1));
+    if (next == not_a_length || count > (int64_t)RESP_ARGS_MAX)
+        return no_length(broken(parser, "invalid multibulk length"));
+    return (struct length){.next = next, .value = count > 0 ? (size_t)count : 0};
+}
+
+static COLD struct length read_size(struct resp_parser *parser, struct slice data, const char *at)
+{
+    int64_t size = 0;
+    const char *next = read_long_length(at, data.data + data.size, &size);
+    if (next == CUT)
+        return no_length(more(parser, data.size + 1));
+    if (next == not_a_length || (uint64_t)size > RESP_BULK_BYTES_MAX)
+        return no_length(broken(parser, "invalid bulk length"));
+    if (parser->stranger && size > (int64_t)RESP_STRANGER_BYTES_MAX)
+        return no_length(broken(parser, "unauthenticated bulk length"));
+    return (struct length){.next = next, .value = (size_t)size};
+}
+
 static enum resp_found parse_array(struct resp_parser *parser, struct slice data)
 {
-    const char *at = data.data + 1;
-    const char *end = data.data + data.size;
-    const bool stranger = parser->stranger;
-
-    int64_t count;
-    at = read_length(at, end, &count);
-    if (at == CUT)
-        return more(parser, data.size + 1);
-    if (at == not_a_length || count > (int64_t)RESP_ARGS_MAX)
-        return broken(parser, "invalid multibulk length");
-    if (stranger && count > (int64_t)RESP_STRANGER_ARGS_MAX)
+    const char *const end = data.data + data.size;
+    struct length count = read_short_length(data.data + 1, end);
+    if (!count.next) {
+        count = read_count(parser, data, data.data + 1);
+        if (!count.next)
+            return count.found;
+    }
+    if (parser->stranger && count.value > RESP_STRANGER_ARGS_MAX)
         return broken(parser, "unauthenticated multibulk length");
 
+    const char *at = count.next;
     struct slice *arg = parser->argv;
-    for (int64_t left = count; left > 0; left--) {
+    struct slice *const args_end = arg + count.value;
+    for (; arg < args_end; arg++) {
         if (at == end)
             return more(parser, data.size + 1);
         if (*at != '$')
             return no_dollar(parser, *at);
-        int64_t size;
-        at = read_length(at + 1, end, &size);
-        if (at == CUT)
-            return more(parser, data.size + 1);
-        if (at == not_a_length || (uint64_t)size > RESP_BULK_BYTES_MAX)
-            return broken(parser, "invalid bulk length");
-        if (stranger && size > (int64_t)RESP_STRANGER_BYTES_MAX)
-            return broken(parser, "unauthenticated bulk length");
-        if (end - at < size + 2)
-            return more(parser, (size_t)(at - data.data) + (size_t)size + 2);
-        *arg++ = (struct slice){at, (size_t)size};
-        at += size;
+        struct length size = read_short_length(at + 1, end);
+        if (!size.next) {
+            size = read_size(parser, data, at + 1);
+            if (!size.next)
+                return size.found;
+        }
+        if ((size_t)(end - size.next) < size.value + 2)
+            return more(parser, (size_t)(size.next - data.data) + size.value + 2);
+        at = size.next + size.value;
         if (!is_line_end(at))
             return broken(parser, "expected CRLF behind a bulk string");
+        *arg = (struct slice){size.next, size.value};
         at += 2;
     }
-    parser->argc = (unsigned)(arg - parser->argv);
+    parser->argc = (unsigned)count.value;
     parser->used = (size_t)(at - data.data);
     return RESP_REQUEST;
 }

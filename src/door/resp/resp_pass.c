@@ -29,14 +29,11 @@ void resp_pass_undo(struct resp_pass *pass, size_t count)
         number_done(&pass->ops[--pass->op_count].amount);
 }
 
-enum err resp_pass_check(struct resp_pass *pass, size_t count, struct error *error)
+bool resp_pass_check(const struct resp_pass *pass, size_t count, struct error *error)
 {
-    for (size_t i = pass->op_count - count; i < pass->op_count; i++) {
-        enum err err = service_check(pass->service, &pass->ops[i], error);
-        if (err) {
-            resp_pass_undo(pass, count);
-            return err;
-        }
+    for (const struct op *op = pass->ops + pass->op_count - count; count > 0; op++, count--) {
+        if (service_check(pass->service, op, error) != ERR_OK)
+            return false;
     }
-    return ERR_OK;
+    return true;
 }

@@ -92,8 +92,9 @@ static inline bool resp_pass_is_plain(const struct resp_pass *pass, size_t count
            (op->key.size | op->region.size) == 0;
 }
 
-/* Checks the last `count` ops (service_check). On an error they are taken back. */
-enum err resp_pass_check(struct resp_pass *pass, size_t count, struct error *error);
+/* Does service_check() find no fault with the last `count` ops? Else says what is
+ * wrong, if `error` is given. */
+bool resp_pass_check(const struct resp_pass *pass, size_t count, struct error *error);
 
 /* Takes back the last `count` ops. */
 void resp_pass_undo(struct resp_pass *pass, size_t count);

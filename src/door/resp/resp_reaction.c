@@ -18,24 +18,26 @@ static const struct kinds *kinds_of(const struct resp_client *client)
     return client->worker->service->kinds;
 }
 
-/* The number of a kind; what is none is answered with an error. */
-static bool find_kind(struct resp_client *client, struct slice name, uint8_t *ret_kind)
+static __attribute__((cold, noinline)) void fail_kind(struct resp_client *client, struct slice name)
 {
     const struct kinds *kinds = kinds_of(client);
-    *ret_kind = kinds_find(kinds, name);
-    if (*ret_kind != KIND_NONE)
-        return true;
-
-    char list[LIMIT_KINDS * (LIMIT_KIND_BYTES + 2) + 1];
+    char list[LIMIT_KINDS * (LIMIT_KIND_BYTES + 2) + 1] = "";
     size_t used = 0;
-    list[0] = '\0';
     for (unsigned i = 0; i < kinds->count; i++)
         used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s", i > 0 ? ", " : "",
                                  kinds->names[i]);
     int size = (int)(name.size < LIMIT_KIND_BYTES ? name.size : LIMIT_KIND_BYTES);
     resp_client_fail(client, "ERR unknown reaction kind '%.*s', configured are: %s", size,
                      name.data, list);
-    return false;
+}
+
+/* The number of a kind; what is none is answered with an error. */
+static bool find_kind(struct resp_client *client, struct slice name, uint8_t *ret_kind)
+{
+    *ret_kind = kinds_find(kinds_of(client), name);
+    if (*ret_kind == KIND_NONE)
+        fail_kind(client, name);
+    return *ret_kind != KIND_NONE;
 }
 
 static int64_t *room_for_counts(struct resp_client *client)
@@ -46,11 +48,12 @@ static int64_t *room_for_counts(struct resp_client *client)
 /* ---- LIKE and its relatives: 1 when something changed ---- */
 
 static void change(struct resp_client *client, unsigned argc, const struct slice *argv,
-                   enum op_kind op_kind, struct slice name)
+                   enum op_kind op_kind, uint8_t kind, struct slice name)
 {
-    uint8_t kind;
-    if (!find_kind(client, name, &kind))
+    if (kind == KIND_NONE) {
+        fail_kind(client, name);
         return;
+    }
     struct op *op = resp_pass_op(&client->worker->pass, op_kind, argv[1]);
     op->user = argv[2];
     op->reaction = kind;
@@ -68,22 +71,22 @@ static void change(struct resp_client *client, unsigned argc, const struct slice
 
 void resp_like(struct resp_client *client, unsigned argc, const struct slice *argv)
 {
-    change(client, argc, argv, OP_REACT, SLICE("like"));
+    change(client, argc, argv, OP_REACT, client->worker->like, SLICE("like"));
 }
 
 void resp_unlike(struct resp_client *client, unsigned argc, const struct slice *argv)
 {
-    change(client, argc, argv, OP_WITHDRAW, SLICE("like"));
+    change(client, argc, argv, OP_WITHDRAW, client->worker->like, SLICE("like"));
 }
 
 void resp_dislike(struct resp_client *client, unsigned argc, const struct slice *argv)
 {
-    change(client, argc, argv, OP_REACT, SLICE("dislike"));
+    change(client, argc, argv, OP_REACT, client->worker->dislike, SLICE("dislike"));
 }
 
 void resp_undislike(struct resp_client *client, unsigned argc, const struct slice *argv)
 {
-    change(client, argc, argv, OP_WITHDRAW, SLICE("dislike"));
+    change(client, argc, argv, OP_WITHDRAW, client->worker->dislike, SLICE("dislike"));
 }
 
 /* ---- REACT and its relatives: what is held now, and the counts ---- */

@@ -343,6 +343,8 @@ void resp_worker_init(struct resp_worker *worker, struct resp *resp, unsigned in
     worker->resp = resp;
     worker->service = resp_door_service(resp);
     worker->commands = resp_door_commands(resp);
+    worker->like = kinds_find(worker->service->kinds, SLICE("like"));
+    worker->dislike = kinds_find(worker->service->kinds, SLICE("dislike"));
     worker->index = index;
     lock_init(&worker->lock);
     resp_parser_init(&worker->parser);

@@ -52,6 +52,8 @@ struct resp_worker {
     struct resp *resp;                    /* borrowed */
     struct service *service;              /* borrowed */
     const struct resp_commands *commands; /* borrowed */
+    uint8_t like; /* the kinds that have commands of their own; KIND_NONE = not configured */
+    uint8_t dislike;
     unsigned index;
 
     struct loop *loop; /* borrowed; NULL until resp_listen() */
