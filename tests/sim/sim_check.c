@@ -118,9 +118,33 @@ static void check_members(struct clients *clients, unsigned id)
     free(seen);
 }
 
+/* What it was created with, and when it ends. */
+static void check_settings(struct clients *clients, unsigned id)
+{
+    if (model_thing(clients->model, id, clients->world->wall_ms) != THING_COUNTER)
+        return;
+    char name[SIM_NAME_BYTES];
+    struct op_describe got;
+    struct op op = {
+        .kind = OP_DESCRIBE, .id = sim_id_name(clients->options, id, 0, name), .describe = &got};
+    struct batch batch = {.ops = &op, .count = 1, .done = batch_done};
+    service_run(&clients->world->service, &batch);
+    const struct model_record *record = model_record(clients->model, id);
+    const struct op_create *wanted = &record->create;
+    if (op.code)
+        wrong(clients, id, "cannot be described");
+    else if (got.shards_asked != wanted->shards || got.policy != wanted->policy ||
+             got.idle_s != wanted->idle_s || got.has_floor != wanted->has_floor ||
+             (wanted->has_floor && got.floor != wanted->floor))
+        wrong(clients, id, "it is not as it was created");
+    else if (got.deadline_ms != record->deadline_ms)
+        wrong(clients, id, "it has another deadline");
+}
+
 static void check_id(struct clients *clients, unsigned id)
 {
     check_reads(clients, id);
+    check_settings(clients, id);
     const struct model_record *record = model_record(clients->model, id);
     if (record->thing == THING_ITEM)
         check_members(clients, id);

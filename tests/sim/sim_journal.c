@@ -120,6 +120,12 @@ struct reading {
     void *arg;
 };
 
+static bool is_section(const struct journal *journal, uint64_t number, struct slice section)
+{
+    const struct journal_section *wanted = &journal->sections[number];
+    return section.size == wanted->size && memcmp(section.data, wanted->bytes, section.size) == 0;
+}
+
 static enum err visit_section(void *arg, struct slice section, struct log_position next,
                               struct error *error)
 {
@@ -131,14 +137,41 @@ static enum err visit_section(void *arg, struct slice section, struct log_positi
                          "the log has %" PRIu64 " sections, of which the last was never appended "
                          "or had been lost",
                          journal->read);
-    else if (section.size != journal->sections[number].size ||
-             memcmp(section.data, journal->sections[number].bytes, section.size) != 0)
+    else if (!is_section(journal, number, section))
         report_violation(journal->report,
                          "section %" PRIu64 " of the log is not the one that was appended",
                          number + 1);
     else
         sum_section(journal, section);
+    if (number == journal->count / 2)
+        journal->middle = next;
+    if (next.segment == journal->middle.segment && next.offset == journal->middle.offset)
+        journal->middle_count = journal->read;
     return reading->visit(reading->arg, section, next, error);
+}
+
+/* Whoever has remembered a position goes on from there. */
+static enum err visit_rest(void *arg, struct slice section, struct log_position next,
+                           struct error *error)
+{
+    struct journal *journal = arg;
+    (void)next;
+    (void)error;
+    if (journal->middle_count >= journal->count ||
+        !is_section(journal, journal->middle_count, section))
+        report_violation(journal->report, "read from a position, the log is another");
+    journal->middle_count++;
+    return ERR_OK;
+}
+
+static enum err read_rest(struct journal *journal, struct error *error)
+{
+    if (journal->middle.segment == 0)
+        return ERR_OK;
+    enum err err = log_read(journal->inner, journal->middle, visit_rest, journal, NULL, error);
+    if (!err && journal->middle_count != journal->count)
+        report_violation(journal->report, "read from a position, the log ends elsewhere");
+    return err;
 }
 
 static void forget_sections(struct journal *journal, uint64_t count)
@@ -155,6 +188,7 @@ static enum err journal_read(struct log *base, struct log_position from, log_vis
     (void)reading;
 
     journal->read = 0;
+    journal->middle = (struct log_position){0};
     memset(journal->sequences, 0, sizeof(journal->sequences));
     memset(journal->sums, 0, journal->ids * sizeof(*journal->sums));
     struct reading witness = {.journal = journal, .visit = visit, .arg = arg};
@@ -170,7 +204,7 @@ static enum err journal_read(struct log *base, struct log_position from, log_vis
     report_trace(journal->report, "  read %" PRIu64 " of %" PRIu64 " sections", journal->read,
                  journal->count);
     forget_sections(journal, journal->read);
-    return ERR_OK;
+    return read_rest(journal, error);
 }
 
 static enum err journal_start(struct log *base, struct error *error)

@@ -5,7 +5,8 @@
  * be the beginning of what was appended, byte for byte: every section that
  * somebody relies on, none twice, none that was never appended, and none that
  * an earlier recovery had not found. While reading it adds up the events, so
- * that the hot layer's numbers can be compared with a recount of the log. */
+ * that the hot layer's numbers can be compared with a recount of the log. Then it
+ * reads once more, from a position in the middle. */
 #ifndef SIM_JOURNAL_H
 #define SIM_JOURNAL_H
 
@@ -42,7 +43,9 @@ struct journal {
     uint64_t started; /* sections that were there when this process started */
     uint64_t relied;  /* sections that must never be lost */
 
-    uint64_t read; /* sections read so far */
+    uint64_t read;              /* sections read so far */
+    struct log_position middle; /* a position somewhere within the log ... */
+    uint64_t middle_count;      /* ... and the sections in front of it */
     uint64_t sequences[LIMIT_CELLS];
     struct journal_sum *sums; /* owned; by id */
     unsigned ids;

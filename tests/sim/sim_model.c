@@ -112,7 +112,7 @@ static bool is_expired(const struct model *model, const struct model_record *rec
         return false;
     if (record->deadline_ms != 0 && now_ms >= record->deadline_ms)
         return true;
-    uint32_t idle_s = record->idle_s != 0 ? record->idle_s : model->idle_s;
+    uint32_t idle_s = record->create.idle_s != 0 ? record->create.idle_s : model->idle_s;
     return idle_s != 0 && now_ms / 1000 >= record->written_s + idle_s;
 }
 
@@ -218,13 +218,15 @@ static void apply_amount(struct model *model, const struct request *request, int
     }
     bool sets = request->kind == OP_SET;
     sim_wide value = sets ? request->amount : record.value + request->amount;
-    if (record.has_floor && value < record.floor && (sets || request->amount < 0)) {
+    if (record.create.has_floor && value < record.create.floor && (sets || request->amount < 0)) {
         answer->code = ERR_BELOW_FLOOR;
         return;
     }
     answer->changed =
         record.thing == THING_NONE || value != record.value || (!sets && request->amount != 0);
     answer->value = value;
+    if (record.thing == THING_NONE)
+        record.create.shards = 1;
     record.thing = THING_COUNTER;
     record.value = value;
     record.written_s = now_ms / 1000;
@@ -254,9 +256,7 @@ static void apply_create(struct model *model, const struct request *request, int
     if (request->id_kind == 0)
         record = (struct model_record){
             .thing = THING_COUNTER,
-            .has_floor = request->create.has_floor,
-            .floor = request->create.floor,
-            .idle_s = request->create.idle_s,
+            .create = request->create,
             .written_s = now_ms / 1000,
         };
     set_record(model, request->id, record, section);

@@ -20,9 +20,7 @@ enum thing { THING_NONE, THING_COUNTER, THING_ITEM };
 struct model_record {
     enum thing thing;
     sim_wide value;
-    bool has_floor;
-    int64_t floor;
-    uint32_t idle_s;
+    struct op_create create; /* a counter's: as it was asked for, or shards = 1 */
     int64_t deadline_ms;
     int64_t written_s;
     uint64_t since; /* the section that made it so */
