@@ -101,19 +101,22 @@ void resp_counter_add(struct resp_client *client, unsigned argc, const struct sl
         write_amount(client, resp_args_from(argc, argv, 3), OP_ADD, argv[1], amount);
 }
 
-/* The value may be left out: then the third word is an option, or missing. */
 void resp_counter_set(struct resp_client *client, unsigned argc, const struct slice *argv)
 {
-    struct number amount = number_of(0);
-    unsigned options = 2;
+    struct number amount;
+    if (resp_args_number(client, argv[2], &amount))
+        write_amount(client, resp_args_from(argc, argv, 3), OP_SET, argv[1], amount);
+}
+
+/* The value may be left out: then the third word is an option, or missing. */
+void resp_counter_reset(struct resp_client *client, unsigned argc, const struct slice *argv)
+{
     bool has_value = argc > 2 && !slice_equal_nocase(argv[2], SLICE("id")) &&
                      !slice_equal_nocase(argv[2], SLICE("region"));
-    if (has_value) {
-        if (!resp_args_number(client, argv[2], &amount))
-            return;
-        options = 3;
-    }
-    write_amount(client, resp_args_from(argc, argv, options), OP_SET, argv[1], amount);
+    if (has_value)
+        resp_counter_set(client, argc, argv);
+    else
+        write_amount(client, resp_args_from(argc, argv, 2), OP_SET, argv[1], number_of(0));
 }
 
 /* ---- COUNTER.INFO ---- */
