@@ -18,6 +18,14 @@ enum err hot_replay(struct hot *hot, const struct event *event, struct error *er
     return hot->ops->replay(hot, event, error);
 }
 
+void hot_replay_ahead(struct hot *hot, const struct event *event)
+{
+    assert(hot && event);
+
+    if (hot->ops->replay_ahead)
+        hot->ops->replay_ahead(hot, event);
+}
+
 void hot_scan(struct hot *hot, uint64_t *cursor, uint32_t limit, hot_visit_fn *visit, void *arg)
 {
     assert(hot && cursor && visit);

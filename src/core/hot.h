@@ -76,6 +76,10 @@ struct hot_ops {
      * what came before. */
     enum err (*replay)(struct hot *hot, const struct event *event, struct error *error);
 
+    /* An event that replay() will be given soon: a chance to bring what it touches
+     * towards the cache. NULL: the layer does not care. */
+    void (*replay_ahead)(struct hot *hot, const struct event *event);
+
     /* Visits about `limit` entries from `cursor` on (0 at first) and moves it; 0
      * afterwards: that was all. What is there all the time is visited once. */
     void (*scan)(struct hot *hot, uint64_t *cursor, uint32_t limit, hot_visit_fn *visit, void *arg);
@@ -110,6 +114,7 @@ struct hot {
 /* Callers use these, not the table. */
 void hot_run(struct hot *hot, struct batch *batch);
 enum err hot_replay(struct hot *hot, const struct event *event, struct error *error);
+void hot_replay_ahead(struct hot *hot, const struct event *event);
 void hot_scan(struct hot *hot, uint64_t *cursor, uint32_t limit, hot_visit_fn *visit, void *arg);
 void hot_items_of(struct hot *hot, struct slice user, uint64_t *cursor, uint32_t limit,
                   hot_item_fn *visit, void *arg);

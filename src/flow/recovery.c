@@ -7,6 +7,7 @@
 #include "core/event.h"
 
 #define SECOND_NS 1000000000u
+#define AHEAD     32u /* events */
 
 struct replay {
     struct env *env;
@@ -14,6 +15,7 @@ struct replay {
     struct recovery done; /* so far; its duration at the end */
     uint64_t started_ns;
     uint64_t told_ns; /* when the operator last heard of it */
+    struct event ahead[AHEAD];
 };
 
 /* ---- telling ---- */
@@ -48,22 +50,38 @@ static void reading(void *arg, uint64_t bytes_done, uint64_t bytes_all)
 
 /* ---- replaying ---- */
 
+/* Reads up to AHEAD events, so that the hot layer hears of each before its turn. */
+static enum err read_ahead(struct replay *replay, struct section_reader *reader, size_t *ret_count,
+                           struct error *error)
+{
+    size_t count = 0;
+    enum err err = ERR_OK;
+    while (count < AHEAD && (err = section_next(reader, &replay->ahead[count], error)) == ERR_OK) {
+        hot_replay_ahead(replay->hot, &replay->ahead[count]);
+        count++;
+    }
+    *ret_count = count;
+    return err;
+}
+
 static enum err replay_section(struct replay *replay, struct slice section, struct error *error)
 {
     struct section_reader reader;
-    enum err err = section_open(&reader, section, error);
+    enum err read = section_open(&reader, section, error);
+    enum err err = read;
+    while (!read && !err) {
+        size_t count;
+        read = read_ahead(replay, &reader, &count, error);
+        for (size_t i = 0; i < count; i++) {
+            if (!err)
+                err = hot_replay(replay->hot, &replay->ahead[i], error);
+            event_done(&replay->ahead[i]);
+        }
+        replay->done.events += err ? 0 : count;
+    }
     if (err)
         return err;
-
-    struct event event;
-    while ((err = section_next(&reader, &event, error)) == ERR_OK) {
-        err = hot_replay(replay->hot, &event, error);
-        event_done(&event);
-        if (err)
-            return err;
-        replay->done.events++;
-    }
-    return err == ERR_NOT_FOUND ? ERR_OK : err;
+    return read == ERR_NOT_FOUND ? ERR_OK : read;
 }
 
 static enum err visit(void *arg, struct slice section, struct log_position next,

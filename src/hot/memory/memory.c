@@ -56,6 +56,19 @@ static enum err memory_replay(struct hot *base, const struct event *event, struc
     return err;
 }
 
+static void memory_replay_ahead(struct hot *base, const struct event *event)
+{
+    struct memory_hot *hot = (struct memory_hot *)base;
+    if (event->type == EVENT_REACT) {
+        struct user user;
+        uint64_t hash;
+        users_begin(hot->users, event->user, &user, &hash);
+    } else {
+        const struct cell *home = &hot->cells[layer_home(hash_stable(event->id))];
+        table_prefetch(&home->table, hash_keyed(event->id, hot->hash_key));
+    }
+}
+
 /* --- scans: a cursor is cell and record, plus one --- */
 
 typedef void visit_entry_fn(struct memory_hot *hot, struct cell *cell, struct entry *entry,
@@ -243,6 +256,7 @@ static const struct hot_ops memory_ops = {
     .name = "memory",
     .run = run_batch,
     .replay = memory_replay,
+    .replay_ahead = memory_replay_ahead,
     .scan = memory_scan,
     .items_of = memory_items_of,
     .recount = memory_recount,
