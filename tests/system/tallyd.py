@@ -34,6 +34,9 @@ READY_WITHIN_S = 30
 STOP_WITHIN_S = 10  # what tallyd promises
 REPLY_WITHIN_S = 20
 
+# Ends with whoever started it, even if that is killed and cannot clean up.
+WITH_PARENT = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
+
 
 # --- the protocol, just enough of it --------------------------------------------------------------
 
@@ -207,7 +210,10 @@ class Server:
         """Starts it without waiting for anything but its first words."""
         assert self.process is None, "it runs already"
         self.starts += 1
-        command = [*self.under, PROGRAM, "--data", self.data, "--resp", self.resp, *self.flags]
+        command = [PROGRAM, "--data", self.data, "--resp", self.resp, *self.flags]
+        if self.under:
+            command = [*self.under, *WITH_PARENT, *command]
+        command = [*WITH_PARENT, *command]
         with open(self._stderr_path(), "wb") as stderr:
             self.process = subprocess.Popen(command, env=environment(self.env), stderr=stderr,
                                             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
