@@ -82,14 +82,18 @@ static inline struct op *resp_pass_op(struct resp_pass *pass, enum op_kind kind,
     return op;
 }
 
-/* Is the last op of `count` a single one about a plain counter, with nothing that
- * service_check() could find fault with? Spares most requests the call. */
+/* Is the last op of `count` a single one of the most frequent kinds, with nothing
+ * that service_check() could find fault with? Spares most requests the call. */
 static inline bool resp_pass_is_plain(const struct resp_pass *pass, size_t count)
 {
     const struct op *op = &pass->ops[pass->op_count - 1];
-    return count == 1 && (op->kind == OP_ADD || op->kind == OP_GET) &&
-           op->id.size - 1 < LIMIT_ID_BYTES && !op->amount.big &&
-           (op->key.size | op->region.size) == 0;
+    if (count != 1 || op->id.size - 1 >= LIMIT_ID_BYTES || (op->key.size | op->region.size) != 0)
+        return false;
+    if (op->kind == OP_ADD || op->kind == OP_GET)
+        return !op->amount.big;
+    /* An id that ends as a kind does may be the name of a reaction's counter. */
+    return op->kind == OP_REACT && op->user.size - 1 < LIMIT_USER_BYTES &&
+           !pass->service->kinds->ends[(unsigned char)op->id.data[op->id.size - 1]];
 }
 
 /* Does service_check() find no fault with the last `count` ops? Else says what is

@@ -154,9 +154,9 @@ void resp_reply_text(struct resp_reply *reply, const char *text)
     resp_reply_bulk(reply, slice_of(text));
 }
 
-/* `size(digits)\r\n` can only be written once the digits are there, so they are
+/* `$size\r\n` can only be written once the digits are there, so they are
  * put together on the side. */
-static void reply_big_digits(struct resp_reply *reply, const struct number *number)
+void resp_reply_big(struct resp_reply *reply, const struct number *number)
 {
     struct buffer digits;
     buffer_init(&digits, reply->bytes.max);
@@ -170,24 +170,12 @@ static void reply_big_digits(struct resp_reply *reply, const struct number *numb
 void resp_reply_digits(struct resp_reply *reply, const struct number *number)
 {
     if (number->big) {
-        reply_big_digits(reply, number);
+        resp_reply_big(reply, number);
         return;
     }
     char digits[DECIMAL_SIZE_MAX];
     char *end = decimal_format(digits, number->small);
     resp_reply_bulk(reply, (struct slice){digits, (size_t)(end - digits)});
-}
-
-void resp_reply_big(struct resp_reply *reply, const struct number *number)
-{
-    if (reply->version == 3) {
-        resp_reply_raw(reply, SLICE("("));
-        if (number_format(number, &reply->bytes) != ERR_OK)
-            reply->overflow = true;
-        resp_reply_raw(reply, SLICE("\r\n"));
-    } else {
-        reply_big_digits(reply, number);
-    }
 }
 
 void resp_reply_array(struct resp_reply *reply, size_t count)

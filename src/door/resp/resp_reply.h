@@ -81,7 +81,9 @@ static inline void resp_reply_integer(struct resp_reply *reply, int64_t number)
     resp_reply_line(reply, ':', number);
 }
 
-/* An integer of any size. */
+/* An integer of any size. One beyond 64 bits is a bulk string in both versions:
+ * clients that know RESP3 well, redis-cli 7.0 among them, end the connection, or
+ * themselves, over its big numbers. */
 void resp_reply_big(struct resp_reply *reply, const struct number *number);
 static inline void resp_reply_number(struct resp_reply *reply, const struct number *number)
 {

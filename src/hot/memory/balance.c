@@ -43,7 +43,7 @@ enum err balance_reshard(struct hot *base, struct slice id, uint32_t shards, int
     struct memory_hot *hot = (struct memory_hot *)base;
     assert(shards >= 1 && shards <= LIMIT_CELLS);
     struct op op = {.kind = OP_GET, .id = id};
-    layer_aim(hot, &op);
+    layer_aim(hot, &op, NULL);
     layer_take_all(hot);
     struct cell *cell = &hot->cells[op.cell];
     struct entry *entry = cell_find(cell, op.hash, op.target);

@@ -61,19 +61,26 @@ void cell_done(struct cell *cell)
     lock_done(&cell->lock);
 }
 
-static uint32_t find_ref(const struct cell *cell, uint64_t hash, struct slice id)
+static uint32_t find_ref(struct cell *cell, uint64_t hash, struct slice id)
 {
+    if (hash == cell->last_hash && cell->last_ref != HEAP_NONE &&
+        slice_equal(entry_id(heap_at(&cell->heap, cell->last_ref)), id))
+        return cell->last_ref;
+
     uint32_t at = TABLE_START;
     uint32_t ref;
     while ((ref = table_find(&cell->table, hash, &at)) != HEAP_NONE) {
         const struct entry *entry = heap_at(&cell->heap, ref);
-        if (slice_equal(entry_id(entry), id))
+        if (slice_equal(entry_id(entry), id)) {
+            cell->last_hash = hash;
+            cell->last_ref = ref;
             return ref;
+        }
     }
     return HEAP_NONE;
 }
 
-struct entry *cell_find(const struct cell *cell, uint64_t hash, struct slice id)
+struct entry *cell_find(struct cell *cell, uint64_t hash, struct slice id)
 {
     uint32_t ref = find_ref(cell, hash, id);
     return ref == HEAP_NONE ? NULL : heap_at(&cell->heap, ref);
@@ -180,6 +187,7 @@ void cell_drop(struct cell *cell, uint64_t hash, struct entry *entry)
                                                     : entry->block_head.count;
         free_contents(cell, entry);
     }
+    cell->last_ref = HEAP_NONE;
     table_remove(&cell->table, hash, ref);
     heap_give(&cell->heap, ref, entry_size(entry->id_size));
 }

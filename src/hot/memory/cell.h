@@ -40,6 +40,8 @@ struct cell {
 
     struct heap heap;
     struct table table;
+    uint64_t last_hash; /* of the record that was found last: often the next one, too */
+    uint32_t last_ref;
     union rare_place *rares; /* [0] is not used */
     uint32_t rare_count;
     uint32_t rare_free; /* first of the list of free places, 0 = none */
@@ -108,7 +110,7 @@ enum err cell_replay(struct cell *cell, const struct event *event, const struct 
                      struct error *error);
 
 /* The record of an id, or NULL. */
-struct entry *cell_find(const struct cell *cell, uint64_t hash, struct slice id);
+struct entry *cell_find(struct cell *cell, uint64_t hash, struct slice id);
 
 struct rare *cell_rare(const struct cell *cell, const struct entry *counter);
 

@@ -260,9 +260,14 @@ static void add_behind_all(struct gaps *gaps, uint32_t number)
     if (is_full(gaps, index)) {
         insert_block(gaps, gaps->count, number, block_of_gaps("", 0));
     } else {
-        struct patch patch = {.size = 0};
-        patch_put(&patch, number - gaps->last);
-        splice(gaps, index, gaps->blocks[index]->size, 0, &patch);
+        char gap[VARINT_SIZE_MAX];
+        uint32_t gap_size = (uint32_t)(varint_put(gap, number - gaps->last) - gap);
+        struct block *block = gaps->blocks[index];
+        uint32_t size = block->size;
+        block = block_fit(block, size + gap_size);
+        memcpy(block->gaps + size, gap, gap_size);
+        block->size = (uint16_t)(size + gap_size);
+        gaps->blocks[index] = block;
     }
     gaps->last = number;
 }

@@ -35,7 +35,7 @@ void item_counts(const struct cell *cell, const struct entry *item, int64_t *ret
 
 /* The op's item; NULL when there is none, or a counter whose time is over. Any
  * other counter is refused: op->code. */
-static struct entry *find_item(const struct cell *cell, const struct cell_turn *turn, struct op *op)
+static struct entry *find_item(struct cell *cell, const struct cell_turn *turn, struct op *op)
 {
     struct entry *entry = cell_find(cell, op->hash, op->target);
     if (!entry || entry->kind == ENTRY_ITEM)

@@ -99,8 +99,8 @@ void layer_collect(struct memory_hot *hot, struct cell *cell);
 void layer_free_retired(struct memory_hot *hot);
 
 /* Whose record is the op about, and where? Clears the answer. False when it is
- * refused already: op->code. */
-bool layer_aim(const struct memory_hot *hot, struct op *op);
+ * refused already: op->code. `previous` is an op that was aimed, or NULL. */
+bool layer_aim(const struct memory_hot *hot, struct op *op, const struct op *previous);
 
 /* The port's members that live in other files than memory.c. */
 void run_batch(struct hot *base, struct batch *batch);

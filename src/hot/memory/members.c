@@ -280,7 +280,8 @@ uint8_t crowd_hold(struct crowd *crowd, uint32_t slice, struct user user, uint8_
         return kind;
     atomic_fetch_add_explicit(&crowd->counts[kind - 1], 1, memory_order_relaxed);
     for (uint8_t other = 1; other <= crowd->kinds; other++) {
-        if (other == kind || !set_remove(set_of(sets, other, user.class), user.number))
+        struct set *set = set_of(sets, other, user.class);
+        if (other == kind || set->count == 0 || !set_remove(set, user.number))
             continue;
         atomic_fetch_sub_explicit(&crowd->counts[other - 1], 1, memory_order_relaxed);
         return other;

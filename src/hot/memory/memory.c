@@ -184,7 +184,7 @@ static enum err memory_recount(struct hot *base, struct slice id, struct number 
 {
     struct memory_hot *hot = (struct memory_hot *)base;
     struct op op = {.kind = OP_GET, .id = id};
-    layer_aim(hot, &op);
+    layer_aim(hot, &op, NULL);
     layer_take_all(hot);
     struct cell *cell = &hot->cells[op.cell];
     const struct entry *entry = cell_find(cell, op.hash, op.target);

@@ -320,9 +320,13 @@ void run_batch(struct hot *base, struct batch *batch)
                              .cells = hot->cells};
 
     begin_batch(hot, worker);
+    const struct op *previous = NULL;
     for (size_t i = 0; i < batch->count; i++) {
         struct op *op = &batch->ops[i];
-        if (!layer_aim(hot, op) || (op_has_user(op->kind) && !number_user(hot, op)))
+        if (!layer_aim(hot, op, previous))
+            continue;
+        previous = op;
+        if (op_has_user(op->kind) && !number_user(hot, op))
             continue;
         int place = worker->directory.count == 0
                         ? -1

@@ -73,6 +73,7 @@ uint32_t table_find(const struct table *table, uint64_t hash, uint32_t *at)
             return ref_of(slot);
         }
     }
+    *at = i;
     return 0;
 }
 
@@ -113,6 +114,18 @@ void table_add(struct table *table, uint64_t hash, uint32_t ref)
         rehash(table);
     if (place(table, slot_of(hash, ref)))
         table->used++;
+    table->count++;
+}
+
+void table_add_behind(struct table *table, uint64_t hash, uint32_t ref, uint32_t at)
+{
+    if (table->used >= table->limit) {
+        table_add(table, hash, ref);
+        return;
+    }
+    assert(ref != 0 && at <= table->mask && table->slots[at] == 0);
+    table->slots[at] = slot_of(hash, ref);
+    table->used++;
     table->count++;
 }
 

@@ -41,12 +41,16 @@ static inline void table_prefetch(const struct table *table, uint64_t hash)
 }
 
 /* Walks the records whose 32 hash bits equal: start with *at = TABLE_START; returns
- * the record's address, or 0 when there are no more. */
+ * the record's address, or 0 when there are no more; *at is then the empty slot. */
 #define TABLE_START UINT32_MAX
 uint32_t table_find(const struct table *table, uint64_t hash, uint32_t *at);
 
 /* The record must not be there yet. */
 void table_add(struct table *table, uint64_t hash, uint32_t ref);
+
+/* The same, behind a table_find() with this hash that found no more: `at` is what
+ * it was called with, and spares the walk. */
+void table_add_behind(struct table *table, uint64_t hash, uint32_t ref, uint32_t at);
 
 /* The record must be there. */
 void table_remove(struct table *table, uint64_t hash, uint32_t ref);

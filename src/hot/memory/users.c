@@ -142,10 +142,10 @@ static bool is_long_text(const struct stripe *stripe, const struct name *name, s
 
 /* The number of the name, which is `wanted` if it is short; NOBODY if it is not there. */
 static uint32_t find(const struct users *users, const struct stripe *stripe, struct slice text,
-                     uint64_t hash, bool is_short, const struct name *wanted)
+                     uint64_t hash, bool is_short, const struct name *wanted, uint32_t *at)
 {
-    uint32_t at = TABLE_START;
-    for (uint32_t ref; (ref = table_find(&stripe->table, hash, &at)) != 0;) {
+    *at = TABLE_START;
+    for (uint32_t ref; (ref = table_find(&stripe->table, hash, at)) != 0;) {
         const struct name *name = name_at(users, ref - 1);
         if (is_short ? memcmp(name, wanted, sizeof(*name)) == 0 : is_long_text(stripe, name, text))
             return ref - 1;
@@ -177,7 +177,8 @@ static void need_chunk(struct users *users, uint32_t index)
         free(chunk);
 }
 
-static uint32_t append(struct users *users, struct stripe *stripe, struct name name, uint64_t hash)
+static uint32_t append(struct users *users, struct stripe *stripe, const struct name *name,
+                       uint64_t hash, uint32_t at)
 {
     uint64_t next = atomic_fetch_add_explicit(&users->count, 1, memory_order_relaxed);
     if (next >= NOBODY) {
@@ -186,9 +187,11 @@ static uint32_t append(struct users *users, struct stripe *stripe, struct name n
     }
     uint32_t number = (uint32_t)next;
     need_chunk(users, number / CHUNK_USERS);
-    *name_at(users, number) = name;
-    table_add(&stripe->table, hash, number + 1);
-    publish_hint(stripe);
+    *name_at(users, number) = *name;
+    const uint64_t *slots = stripe->table.slots;
+    table_add_behind(&stripe->table, hash, number + 1, at);
+    if (stripe->table.slots != slots)
+        publish_hint(stripe);
     return number;
 }
 
@@ -261,7 +264,8 @@ bool users_find(struct users *users, struct slice name, uint64_t hash, struct us
     struct stripe *stripe = &users->stripes[stripe_number(hash)];
 
     lock_take(&stripe->lock);
-    uint32_t number = find(users, stripe, name, hash, is_short, &wanted);
+    uint32_t at;
+    uint32_t number = find(users, stripe, name, hash, is_short, &wanted, &at);
     lock_release(&stripe->lock);
 
     *ret_user = (struct user){.class = USER_NAMED, .number = number};
@@ -278,10 +282,13 @@ bool users_take(struct users *users, struct slice name, uint64_t hash, struct us
     struct stripe *stripe = &users->stripes[stripe_number(hash)];
 
     lock_take(&stripe->lock);
-    uint32_t number = find(users, stripe, name, hash, is_short, &wanted);
-    if (number == NOBODY)
-        number = append(users, stripe,
-                        is_short ? wanted : keep_long(stripe, stripe_number(hash), name), hash);
+    uint32_t at;
+    uint32_t number = find(users, stripe, name, hash, is_short, &wanted, &at);
+    if (number == NOBODY) {
+        if (!is_short)
+            wanted = keep_long(stripe, stripe_number(hash), name);
+        number = append(users, stripe, &wanted, hash, at);
+    }
     lock_release(&stripe->lock);
 
     *ret_user = (struct user){.class = USER_NAMED, .number = number};
