@@ -154,8 +154,9 @@ static enum strike strike(struct faults *faults, enum fault fault)
         report_trace(faults->report, "restart");
         faults->report->hits[fault]++;
         return STRIKE_RESTART;
-    case FAULT_IN_RECOVERY: /* these two when the process starts */
+    case FAULT_IN_RECOVERY: /* these when the process starts */
     case FAULT_FLIP:
+    case FAULT_MISPLACED:
     case FAULT_COUNT:
         break;
     }
@@ -171,7 +172,8 @@ enum strike faults_strike(struct faults *faults)
         faults->slow_steps--;
     for (unsigned i = 0; i < FAULT_COUNT; i++) {
         enum fault fault = (enum fault)i;
-        bool at_start = fault == FAULT_IN_RECOVERY || fault == FAULT_FLIP;
+        bool at_start =
+            fault == FAULT_IN_RECOVERY || fault == FAULT_FLIP || fault == FAULT_MISPLACED;
         if (at_start || !sim_rng_chance(&faults->rng, faults->options->faults[i]))
             continue;
         enum strike result = strike(faults, fault);

@@ -81,7 +81,79 @@ static uint64_t closed_bytes(struct disk *disk, uint64_t number, uint64_t last)
     return closed;
 }
 
-bool flip_pick(struct world *world, struct sim_rng *rng, struct flip *ret_flip)
+static void *allocate(size_t size)
+{
+    void *memory = calloc(1, size);
+    if (!memory)
+        abort();
+    return memory;
+}
+
+/* ---- a bit ---- */
+
+static void pick_bit(struct sim_rng *rng, uint64_t closed, struct flip *flip)
+{
+    bool in_groups = closed > SEGMENT_HEADER_BYTES && sim_rng_chance(rng, 800);
+    flip->offset = in_groups
+                       ? SEGMENT_HEADER_BYTES + sim_rng_below(rng, closed - SEGMENT_HEADER_BYTES)
+                       : sim_rng_below(rng, SEGMENT_HEADER_BYTES);
+    flip->size = 1;
+    flip->mask = allocate(1);
+    flip->mask[0] = (char)(1 << sim_rng_below(rng, 8));
+}
+
+/* ---- a group in the wrong place ---- */
+
+/* Where a group begins, any of those in front of `end`; 0 if there is none. */
+static uint64_t pick_group(const char *bytes, uint64_t end, struct sim_rng *rng, size_t *ret_size)
+{
+    uint64_t chosen = 0;
+    unsigned count = 0;
+    uint64_t at = SEGMENT_HEADER_BYTES;
+    struct group group;
+    while (at + GROUP_HEADER_BYTES <= end && group_get(bytes + at, &group)) {
+        size_t size = group_bytes(group.body_bytes);
+        if (at + size > end)
+            break;
+        if (sim_rng_below(rng, ++count) == 0) {
+            chosen = at;
+            *ret_size = size;
+        }
+        at += size;
+    }
+    return chosen;
+}
+
+/* Puts a group of segment `from` where one of segment `to` is. */
+static bool pick_misplaced(struct disk *disk, struct sim_rng *rng, uint64_t from, uint64_t to,
+                           uint64_t closed, struct flip *flip)
+{
+    size_t from_size = 0;
+    size_t to_size = 0;
+    size_t size = 0;
+    size_t replaced = 0;
+    char *from_bytes = read_segment(disk, from, &from_size);
+    char *to_bytes = read_segment(disk, to, &to_size);
+    bool good = false;
+    if (from_bytes && to_bytes && closed <= to_size) {
+        uint64_t source = pick_group(from_bytes, from_size, rng, &size);
+        uint64_t target = pick_group(to_bytes, closed, rng, &replaced);
+        good = source != 0 && target != 0 && target + size <= closed &&
+               memcmp(from_bytes + source, to_bytes + target, size) != 0;
+        if (good) {
+            flip->offset = target;
+            flip->size = size;
+            flip->mask = allocate(size);
+            for (size_t i = 0; i < size; i++)
+                flip->mask[i] = (char)(from_bytes[source + i] ^ to_bytes[target + i]);
+        }
+    }
+    free(from_bytes);
+    free(to_bytes);
+    return good;
+}
+
+bool flip_pick(struct world *world, enum fault fault, struct sim_rng *rng, struct flip *ret_flip)
 {
     struct disk *disk = &world->disk->base;
     struct last last = {0};
@@ -93,33 +165,44 @@ bool flip_pick(struct world *world, struct sim_rng *rng, struct flip *ret_flip)
     uint64_t closed = closed_bytes(disk, number, last.number);
     if (closed == 0)
         return false;
+    ret_flip->fault = fault;
     path_of(number, ret_flip->path);
-    bool in_groups = closed > SEGMENT_HEADER_BYTES && sim_rng_chance(rng, 800);
-    ret_flip->byte = in_groups
-                         ? SEGMENT_HEADER_BYTES + sim_rng_below(rng, closed - SEGMENT_HEADER_BYTES)
-                         : sim_rng_below(rng, SEGMENT_HEADER_BYTES);
-    ret_flip->bit = (unsigned)sim_rng_below(rng, 8);
+    if (fault == FAULT_MISPLACED) {
+        uint64_t from = 1 + sim_rng_below(rng, last.number);
+        return pick_misplaced(disk, rng, from, number, closed, ret_flip);
+    }
+    pick_bit(rng, closed, ret_flip);
     return true;
 }
 
-void flip_try(struct world *world, const struct flip *flip)
+static void turn(struct world *world, const struct flip *flip)
 {
-    report_trace(world->report, "flip %s byte %" PRIu64 " bit %u", flip->path, flip->byte,
-                 flip->bit);
-    world->report->hits[FAULT_FLIP]++;
-    sim_disk_flip(world->disk, flip->path, flip->byte, flip->bit);
+    for (size_t i = 0; i < flip->size; i++) {
+        for (unsigned bit = 0; bit < 8; bit++) {
+            if (flip->mask[i] & (1 << bit))
+                sim_disk_flip(world->disk, flip->path, flip->offset + i, bit);
+        }
+    }
+}
+
+void flip_try(struct world *world, struct flip *flip)
+{
+    world->report->hits[flip->fault]++;
+    report_trace(world->report, "%s: %s offset %" PRIu64, fault_text(flip->fault), flip->path,
+                 flip->offset);
+    turn(world, flip);
     struct error error = {.text = ""};
     enum err err = world_start(world, &error);
     if (err == ERR_OK)
-        report_violation(world->report, "bit %u of byte %" PRIu64 " of %s was wrong: started",
-                         flip->bit, flip->byte, flip->path);
+        report_violation(world->report, "%s: %s offset %" PRIu64 ", but it started",
+                         fault_text(flip->fault), flip->path, flip->offset);
     else if (err != ERR_CORRUPT && err != ERR_INVALID)
-        report_violation(world->report, "a turned bit is called something else: %s", error.text);
+        report_violation(world->report, "damage is called something else: %s", error.text);
     else if (!strstr(error.text, SUFFIX) || (err == ERR_CORRUPT && !strstr(error.text, "offset")))
         report_violation(world->report, "damage without file and offset: %s", error.text);
     else
         report_trace(world->report, "  refused: %s", error.text);
-    if (err == ERR_OK)
-        return;
-    sim_disk_flip(world->disk, flip->path, flip->byte, flip->bit);
+    if (err != ERR_OK)
+        turn(world, flip);
+    free(flip->mask);
 }

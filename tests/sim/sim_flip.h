@@ -1,8 +1,9 @@
-/* sim_flip.h - a bit of the log turns while nobody looks.
+/* sim_flip.h - the log changes while nobody looks: a bit turns, or a group lands
+ * in the place of another, as when a disk writes a block where it does not belong.
  *
- * Only bits are turned that the log cannot mistake for the unfinished write of
- * a crash: those of segment headers and of groups that something sound follows.
- * The next start has to refuse them, naming file and offset. */
+ * Only what the log cannot mistake for the unfinished write of a crash is
+ * changed: segment headers, and groups that something sound follows. The next
+ * start has to refuse it, naming file and offset. */
 #ifndef SIM_FLIP_H
 #define SIM_FLIP_H
 
@@ -11,15 +12,19 @@
 #define FLIP_PATH_BYTES 64u
 
 struct flip {
+    enum fault fault;
     char path[FLIP_PATH_BYTES];
-    uint64_t byte;
-    unsigned bit;
+    uint64_t offset;
+    size_t size;
+    char *mask; /* owned; a set bit turns */
 };
 
-/* A bit to turn; false if there is none yet. The process is down. */
-bool flip_pick(struct world *world, struct sim_rng *rng, struct flip *ret_flip);
+/* Something to change, FAULT_FLIP or FAULT_MISPLACED; false if there is nothing
+ * yet. The process is down. */
+bool flip_pick(struct world *world, enum fault fault, struct sim_rng *rng, struct flip *ret_flip);
 
-/* Turns it, has the process try to start, which must fail, and turns it back. */
-void flip_try(struct world *world, const struct flip *flip);
+/* Changes it, has the process try to start, which must fail, and changes it
+ * back; frees the flip. */
+void flip_try(struct world *world, struct flip *flip);
 
 #endif

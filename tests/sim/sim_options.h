@@ -39,7 +39,7 @@ struct sim_options {
     unsigned commit_permille; /* chances of a step */
     unsigned tick_permille;
     unsigned reshard_permille;
-    unsigned faults[FAULT_COUNT]; /* likewise, but FAULT_IN_RECOVERY: of a start */
+    unsigned faults[FAULT_COUNT]; /* likewise; those of recovery and of the log: of a start */
 };
 
 void sim_options_of_seed(struct sim_options *options, uint64_t seed);

@@ -7,20 +7,21 @@
 #include <stdint.h>
 
 /* Everything unkind that can happen, as printed in the totals. */
-#define FAULT_LIST(X)                                         \
-    X(FAULT_POWER, "power cut between two operations")        \
-    X(FAULT_KILL, "kill -9 between two operations")           \
-    X(FAULT_POWER_AT_CALL, "power cut at a call of the disk") \
-    X(FAULT_KILL_AT_CALL, "kill -9 at a call of the disk")    \
-    X(FAULT_IN_RECOVERY, "death during recovery")             \
-    X(FAULT_IO_ERROR, "a call of the disk fails")             \
-    X(FAULT_FULL_CALL, "a call finds the disk full")          \
-    X(FAULT_FULL_DISK, "the disk is full for a while")        \
-    X(FAULT_SYNC_ERROR, "syncs fail")                         \
-    X(FAULT_SLOW_DISK, "the disk does not keep up")           \
-    X(FAULT_FLIP, "a bit of the log turns")                   \
-    X(FAULT_SECOND_OPEN, "a second process opens the folder") \
-    X(FAULT_CLOCK, "the clock jumps")                         \
+#define FAULT_LIST(X)                                                   \
+    X(FAULT_POWER, "power cut between two operations")                  \
+    X(FAULT_KILL, "kill -9 between two operations")                     \
+    X(FAULT_POWER_AT_CALL, "power cut at a call of the disk")           \
+    X(FAULT_KILL_AT_CALL, "kill -9 at a call of the disk")              \
+    X(FAULT_IN_RECOVERY, "death during recovery")                       \
+    X(FAULT_IO_ERROR, "a call of the disk fails")                       \
+    X(FAULT_FULL_CALL, "a call finds the disk full")                    \
+    X(FAULT_FULL_DISK, "the disk is full for a while")                  \
+    X(FAULT_SYNC_ERROR, "syncs fail")                                   \
+    X(FAULT_SLOW_DISK, "the disk does not keep up")                     \
+    X(FAULT_FLIP, "a bit of the log turns")                             \
+    X(FAULT_MISPLACED, "a group of the log is where another should be") \
+    X(FAULT_SECOND_OPEN, "a second process opens the folder")           \
+    X(FAULT_CLOCK, "the clock jumps")                                   \
     X(FAULT_RESTART, "the process ends in order and starts again")
 
 enum fault {

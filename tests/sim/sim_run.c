@@ -46,12 +46,12 @@ static void die(struct run *run)
 }
 
 /* Not while something else is about to happen: which of the two it was must be clear. */
-static void try_flip(struct run *run)
+static void try_flip(struct run *run, enum fault fault)
 {
     struct flip flip;
-    if (run->faults.at_call == FAULT_COUNT &&
-        sim_rng_chance(&run->rng, run->options->faults[FAULT_FLIP]) &&
-        flip_pick(&run->world, &run->rng, &flip))
+    if (!run->report->failed && run->faults.at_call == FAULT_COUNT &&
+        sim_rng_chance(&run->rng, run->options->faults[fault]) &&
+        flip_pick(&run->world, fault, &run->rng, &flip))
         flip_try(&run->world, &flip);
 }
 
@@ -61,7 +61,8 @@ static bool start(struct run *run)
     struct world *world = &run->world;
     struct error error = {.text = ""};
     for (unsigned attempt = 0; attempt < STARTS_MAX; attempt++) {
-        try_flip(run);
+        try_flip(run, FAULT_FLIP);
+        try_flip(run, FAULT_MISPLACED);
         if (run->report->failed)
             return false;
         bool armed = faults_arm_start(&run->faults);
