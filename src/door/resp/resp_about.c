@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/match.h"
+#include "door/resp/resp_answers.h"
 #include "door/resp/resp_client.h"
 #include "door/resp/resp_door.h"
 #include "door/resp/resp_handlers.h"
@@ -17,7 +18,29 @@ static void fail_subcommand(struct resp_client *client, const char *command, str
                      command);
 }
 
+void resp_answer_help(struct resp_client *client, const char *const *lines, size_t count)
+{
+    resp_reply_array(&client->reply, count);
+    for (size_t i = 0; i < count; i++)
+        resp_reply_status(&client->reply, lines[i]);
+}
+
 /* ---- COMMAND ---- */
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+static const char *const command_help[] = {
+    "COMMAND",
+    "COMMAND COUNT",
+    "COMMAND DOCS [name ...]",
+    "COMMAND GETKEYS command [argument ...]",
+    "COMMAND INFO [name ...]",
+    "COMMAND LIST",
+};
+
+static const char *const config_help[] = {
+    "CONFIG GET pattern [pattern ...]",
+};
 
 struct word {
     unsigned flag;
@@ -47,8 +70,6 @@ static void reply_words(struct resp_reply *reply, const struct word *words, size
             resp_reply_status(reply, words[i].text);
     }
 }
-
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 /* Ten things, as since Redis 7; hints, key specifications and subcommands are
  * empty. */
@@ -167,6 +188,8 @@ void resp_command_command(struct resp_client *client, unsigned argc, const struc
         list(client);
     else if (slice_equal_nocase(argv[1], SLICE("getkeys")))
         get_keys(client, argc, argv);
+    else if (slice_equal_nocase(argv[1], SLICE("help")))
+        resp_answer_help(client, command_help, COUNT(command_help));
     else
         fail_subcommand(client, "COMMAND", argv[1]);
 }
@@ -226,7 +249,9 @@ static void get(struct resp_client *client, unsigned argc, const struct slice *a
 
 void resp_config(struct resp_client *client, unsigned argc, const struct slice *argv)
 {
-    if (!slice_equal_nocase(argv[1], SLICE("get")))
+    if (slice_equal_nocase(argv[1], SLICE("help")))
+        resp_answer_help(client, config_help, COUNT(config_help));
+    else if (!slice_equal_nocase(argv[1], SLICE("get")))
         fail_subcommand(client, "CONFIG", argv[1]);
     else if (argc < 3)
         resp_client_fail(client, "ERR wrong number of arguments for 'config|get' command");

@@ -10,4 +10,7 @@ resp_answer_fn resp_answer_changed; /* 1 or 0 */
 resp_answer_fn resp_answer_sum;     /* how many of the ops changed, or found, something */
 resp_answer_fn resp_answer_ok;      /* OK, when no op failed */
 
+/* To a command's HELP: its subcommands, one to a line. */
+void resp_answer_help(struct resp_client *client, const char *const *lines, size_t count);
+
 #endif

@@ -5,6 +5,7 @@
 
 #include "base/buffer.h"
 #include "base/decimal.h"
+#include "door/resp/resp_answers.h"
 #include "door/resp/resp_client.h"
 #include "door/resp/resp_door.h"
 #include "door/resp/resp_handlers.h"
@@ -222,6 +223,25 @@ static void agree(struct resp_client *client, unsigned argc, const struct slice 
         resp_client_fail_syntax(client);
 }
 
+static void help(struct resp_client *client, unsigned argc, const struct slice *argv)
+{
+    (void)argc;
+    (void)argv;
+    static const char *const lines[] = {
+        "CLIENT GETNAME",
+        "CLIENT ID",
+        "CLIENT INFO",
+        "CLIENT KILL ip:port",
+        "CLIENT KILL [ID id] [ADDR ip:port] [LADDR ip:port] [SKIPME yes|no]",
+        "CLIENT LIST",
+        "CLIENT NO-EVICT on|off",
+        "CLIENT NO-TOUCH on|off",
+        "CLIENT SETINFO LIB-NAME name|LIB-VER version",
+        "CLIENT SETNAME name",
+    };
+    resp_answer_help(client, lines, sizeof(lines) / sizeof(lines[0]));
+}
+
 static const struct subcommand {
     const char *name;
     int arity;
@@ -230,6 +250,7 @@ static const struct subcommand {
     {"setname", 3, set_name},   {"getname", 2, get_name}, {"setinfo", 4, set_info},
     {"id", 2, get_id},          {"list", -2, list},       {"info", 2, info},
     {"kill", -3, kill_clients}, {"no-evict", 3, agree},   {"no-touch", 3, agree},
+    {"help", 2, help},
 };
 
 void resp_client_command(struct resp_client *client, unsigned argc, const struct slice *argv)
