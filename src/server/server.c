@@ -112,7 +112,7 @@ static enum err recover(struct server *server, struct error *error)
         return err;
 
     double seconds = (double)recovery.duration_ns / 1e9;
-    message_info("recovered events=%llu bytes=%llu seconds=%.3f events_per_second=%.0f",
+    message_info("recovered events=%llu bytes=%llu seconds=%.3f events_per_s=%.0f",
                  (unsigned long long)recovery.events, (unsigned long long)recovery.bytes, seconds,
                  seconds > 0 ? (double)recovery.events / seconds : 0.0);
     return ERR_OK;
