@@ -31,7 +31,7 @@ test: build ## build and run all tests
 check: check-format check-scripts tidy cppcheck asan tsan ## format, layers, linters, sanitizers
 
 bench: build ## measure against Redis, print the table; ARGS passes flags
-	@tools/setup.sh test
+	@tools/setup.sh bench
 	@cmake --build --preset release
 	@bench/run $(ARGS)
 

@@ -1,9 +1,10 @@
 #!/bin/sh
-# Installs what is missing: setup.sh run | test | check
+# Installs what is missing: setup.sh run | test | check | bench
 #
 #   run     what it takes to build tallyd
 #   test    and to test it: other people's clients and servers
 #   check   and to lint, format and fuzz it
+#   bench   what it takes to measure it against Redis
 #
 # Looks first, so that it takes a moment when nothing is missing. Debian packages
 # need root or sudo.
@@ -12,6 +13,7 @@ cd "$(dirname "$0")/.."
 
 run="gcc libc6-dev make cmake ninja-build pkg-config libuv1-dev libxxhash-dev libgmp-dev"
 test="git libcmocka-dev libhiredis-dev redis-server redis-tools python3 python3-redis strace"
+bench="redis-server redis-tools python3 valgrind"
 check="clang clang-format clang-tidy libclang-rt-14-dev cppcheck shellcheck"
 
 say() {
@@ -99,11 +101,14 @@ test)
     # shellcheck disable=SC2046,SC2086
     setup_packages $run $test $(node_packages)
     setup_clients ;;
+bench)
+    # shellcheck disable=SC2086
+    setup_packages $run $bench ;;
 check)
     # shellcheck disable=SC2046,SC2086
     setup_packages $run $test $check $(node_packages)
     setup_clients ;;
 *)
-    echo "usage: $0 run|test|check" >&2
+    echo "usage: $0 run|test|check|bench" >&2
     exit 2 ;;
 esac

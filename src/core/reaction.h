@@ -2,8 +2,8 @@
 #ifndef CORE_REACTION_H
 #define CORE_REACTION_H
 
-#include <stdlib.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 #include "core/kinds.h"
 #include "core/op.h"
