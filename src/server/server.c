@@ -63,13 +63,15 @@ struct server {
 
 /* --- the parts -------------------------------------------------------------- */
 
-/* Nothing may be acknowledged any more, and what was is on disk: to leave at
- * once is the safest thing to do. */
+/* Nothing may be acknowledged any more, and what was is as safe as it was said to
+ * be: to leave at once is the safest thing to do. */
 static void leave_at_once(void *arg, const struct error *error)
 {
-    (void)arg;
-    message_error("the log cannot go on: leaving at once; what was acknowledged is safe "
-                  "reason=\"%s\"",
+    const struct server *server = arg;
+    bool is_safe = server->config.ack == ACK_DURABLE;
+    message_error("the log cannot go on: leaving at once; %s reason=\"%s\"",
+                  is_safe ? "what was acknowledged is safe"
+                          : "the last acknowledged writes may be lost",
                   error->text);
     _exit(PROCESS_FAILED);
 }
@@ -81,6 +83,7 @@ static enum err open_log(struct server *server, struct error *error)
         .segment_bytes = server->config.segment_size,
         .pending_bytes_max = server->config.log_pending_max,
         .fatal = leave_at_once,
+        .fatal_arg = server,
     };
     return file_log_open(server->env, &options, &server->log, error);
 }
