@@ -214,6 +214,22 @@ static enum err check_amount(const struct op *op, struct error *error)
     return error_set(error, ERR_TOO_LARGE, "an amount of more than %u digits", LIMIT_AMOUNT_DIGITS);
 }
 
+/* The counters of an item follow its members: only how they are spread is open. */
+static enum err check_create(const struct service *service, const struct op *op,
+                             struct error *error)
+{
+    const struct op_create *create = op->create;
+    if (create->shards < 1 || create->shards > LIMIT_CELLS)
+        return error_set(error, ERR_INVALID, "%u shards: not 1 to %u", create->shards, LIMIT_CELLS);
+    struct slice item;
+    uint8_t kind;
+    if (kinds_split(service->kinds, op->id, &item, &kind) &&
+        (create->policy != POLICY_LOCAL || create->has_floor || create->idle_s != 0))
+        return error_set(error, ERR_INVALID,
+                         "a reaction's counter can be created with a number of shards only");
+    return ERR_OK;
+}
+
 enum err service_check(const struct service *service, const struct op *op, struct error *error)
 {
     assert(service && op);
@@ -235,8 +251,5 @@ enum err service_check(const struct service *service, const struct op *op, struc
     if (op->reaction > service->kinds->count ||
         (op->reaction == KIND_NONE && needs_reaction(op->kind)))
         return error_set(error, ERR_INVALID, "there is no such reaction");
-    if (op->kind == OP_CREATE && (op->create->shards < 1 || op->create->shards > LIMIT_CELLS))
-        return error_set(error, ERR_INVALID, "%u shards: not 1 to %u", op->create->shards,
-                         LIMIT_CELLS);
-    return ERR_OK;
+    return op->kind == OP_CREATE ? check_create(service, op, error) : ERR_OK;
 }

@@ -119,7 +119,7 @@ static int run(const struct config *config, int argc, const char *const *argv)
     message_info("stopping");
     notify_stopping();
     server_stop(server);
-    message_info("stopped: everything is durable");
+    message_info("stopped");
     return PROCESS_FINE;
 }
 

@@ -43,7 +43,7 @@ class Signals(tallyd.Case):
         for thread in threads:
             thread.join(10)
         self.assertTrue(idle.is_closed())
-        self.assertIn("stopped: everything is durable", server.messages())
+        self.assertIn("info  stopped", server.messages())
 
         server.start()
         with server.connect() as client:

@@ -40,6 +40,16 @@ static enum err take_lock(struct folder *folder, struct error *error)
     return err;
 }
 
+/* Looking must not create a folder, nor a lock file where none belongs. */
+static enum err must_have_log(const struct folder *folder, struct error *error)
+{
+    enum err err = disk_list(folder->disk, folder->log_path, ignore_name, NULL, error);
+    if (err == ERR_NOT_FOUND)
+        return error_set(error, err, "%s holds no data of Tally: there is no %s", folder->path,
+                         folder->log_path);
+    return err;
+}
+
 enum err folder_open(struct disk *disk, const char *path, bool create, struct folder *ret_folder,
                      struct error *error)
 {
@@ -49,16 +59,12 @@ enum err folder_open(struct disk *disk, const char *path, bool create, struct fo
         strlen(path) + sizeof("/" LOG_FOLDER "/") + NAME_BYTES_MAX >= FOLDER_PATH_BYTES)
         return error_set(error, ERR_INVALID, "the path of the data folder is empty or too long");
 
-    /* Looking must not create a folder, nor a lock file where none belongs. */
-    enum err err = create ? disk_make_folder(disk, path, error)
-                          : disk_list(disk, path, ignore_name, NULL, error);
-    if (err)
-        return err;
-
     struct folder folder = {.disk = disk, .path = strdup(path), .log_path = join(path, LOG_FOLDER)};
     if (!folder.path)
         abort();
-    err = take_lock(&folder, error);
+    enum err err = create ? disk_make_folder(disk, path, error) : must_have_log(&folder, error);
+    if (!err)
+        err = take_lock(&folder, error);
     if (err) {
         folder_close(&folder);
         return err;

@@ -80,14 +80,14 @@ TEST(a_sound_folder_is_found_sound)
     world_free(world);
 }
 
-TEST(an_empty_folder_is_sound_and_a_missing_one_is_not_made)
+TEST(a_folder_without_a_log_is_refused_and_none_is_made)
 {
     struct world *world = world_new(1);
     struct report report;
     assert_int_equal(check(world, &report), ERR_NOT_FOUND);
     assert_int_equal(check(world, &report), ERR_NOT_FOUND);
     disk_make_folder(&world->disk->base, WORLD_FOLDER, NULL);
-    assert_int_equal(check(world, &report), ERR_OK);
+    assert_int_equal(check(world, &report), ERR_NOT_FOUND);
     world_free(world);
 }
 
@@ -238,7 +238,7 @@ TEST(a_power_cut_at_any_call_of_a_repair_loses_nothing_in_front_of_the_damage)
 }
 
 RUN(cmocka_unit_test(a_sound_folder_is_found_sound),
-    cmocka_unit_test(an_empty_folder_is_sound_and_a_missing_one_is_not_made),
+    cmocka_unit_test(a_folder_without_a_log_is_refused_and_none_is_made),
     cmocka_unit_test(a_folder_in_use_is_not_checked),
     cmocka_unit_test(a_torn_write_is_mentioned_and_is_no_damage),
     cmocka_unit_test(damage_is_reported_with_file_and_offset),
