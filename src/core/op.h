@@ -123,6 +123,7 @@ struct op {
     uint8_t user_class;
     uint16_t bucket;
     uint32_t user_number;
+    uint64_t user_hash;
     uint64_t stable; /* hash_stable() of the target */
     uint64_t hash;   /* hash_keyed() of it */
     void *route;

@@ -238,20 +238,30 @@ static void run_groups(struct memory_hot *hot, struct worker *worker, struct cel
     worker->slow = NULL;
 }
 
+/* The user of an op is looked up in two steps, a little apart, so that the
+ * dictionary's slot is on its way to the cache in between. */
+static void begin_user(struct memory_hot *hot, struct op *op)
+{
+    struct user user = {.class = USER_NAMED, .number = 0};
+    users_begin(hot->users, op->user, &user, &op->user_hash);
+    op->user_class = user.class;
+    op->user_number = user.number;
+}
+
 /* Gives the op's user a number; REACTION and WITHDRAW need none for a user
  * nobody has heard of. */
 static bool number_user(struct memory_hot *hot, struct op *op)
 {
-    struct user user = {.class = USER_UNKNOWN, .number = 0};
-    uint64_t hash;
-    if (!users_begin(hot->users, op->user, &user, &hash)) {
-        bool may_be_new = op->kind == OP_REACT || op->kind == OP_TOGGLE;
-        if (may_be_new && !users_take(hot->users, op->user, hash, &user)) {
+    if (op->user_class == USER_NUMERIC)
+        return true;
+    struct user user;
+    if (op->kind == OP_REACT || op->kind == OP_TOGGLE) {
+        if (!users_take(hot->users, op->user, op->user_hash, &user)) {
             op->code = ERR_TOO_LARGE;
             return false;
         }
-        if (!may_be_new && !users_find(hot->users, op->user, hash, &user))
-            user.class = USER_UNKNOWN;
+    } else if (!users_find(hot->users, op->user, op->user_hash, &user)) {
+        user.class = USER_UNKNOWN;
     }
     op->user_class = user.class;
     op->user_number = user.number;
@@ -291,6 +301,38 @@ static void begin_batch(struct memory_hot *hot, struct worker *worker)
     worker->batch++;
 }
 
+/* Ops that are aimed together, before the first of them is sent on its way. */
+#define STRETCH 32u
+
+static void aim_stretch(struct memory_hot *hot, struct op *ops, size_t count)
+{
+    const struct op *previous = NULL;
+    for (size_t i = 0; i < count; i++) {
+        if (!layer_aim(hot, &ops[i], previous))
+            continue;
+        previous = &ops[i];
+        if (op_has_user(ops[i].kind))
+            begin_user(hot, &ops[i]);
+    }
+}
+
+/* To the group of its cell; or at once, if it concerns all of something spread. */
+static void send_op(struct memory_hot *hot, struct worker *worker, struct cell_turn *turn,
+                    struct op *op)
+{
+    if (op_has_user(op->kind) && !number_user(hot, op))
+        return;
+    int place = worker->directory.count == 0
+                    ? -1
+                    : directory_find(&worker->directory, op->hash, op->target);
+    if (place < 0 || route(worker, turn, op, place)) {
+        to_group(worker, op);
+    } else {
+        run_groups(hot, worker, turn);
+        run_slow(hot, worker, turn, op);
+    }
+}
+
 /* What is rare is looked for only when there was some of it. */
 static void look_over(struct memory_hot *hot, struct worker *worker, const struct cell_turn *turn,
                       struct batch *batch)
@@ -320,23 +362,12 @@ void run_batch(struct hot *base, struct batch *batch)
                              .cells = hot->cells};
 
     begin_batch(hot, worker);
-    const struct op *previous = NULL;
-    for (size_t i = 0; i < batch->count; i++) {
-        struct op *op = &batch->ops[i];
-        if (!layer_aim(hot, op, previous))
-            continue;
-        previous = op;
-        if (op_has_user(op->kind) && !number_user(hot, op))
-            continue;
-        int place = worker->directory.count == 0
-                        ? -1
-                        : directory_find(&worker->directory, op->hash, op->target);
-        if (place < 0 || route(worker, &turn, op, place)) {
-            to_group(worker, op);
-        } else {
-            run_groups(hot, worker, &turn);
-            run_slow(hot, worker, &turn, op);
-        }
+    for (size_t first = 0; first < batch->count; first += STRETCH) {
+        size_t count = batch->count - first < STRETCH ? batch->count - first : STRETCH;
+        aim_stretch(hot, &batch->ops[first], count);
+        for (size_t i = first; i < first + count; i++)
+            if (batch->ops[i].code == ERR_OK)
+                send_op(hot, worker, &turn, &batch->ops[i]);
     }
     run_groups(hot, worker, &turn);
 
