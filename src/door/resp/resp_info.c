@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/buffer.h"
+#include "base/pages.h"
 #include "door/resp/resp_client.h"
 #include "door/resp/resp_door.h"
 #include "door/resp/resp_handlers.h"
@@ -90,7 +91,7 @@ static uint64_t resident_bytes(void)
 static void memory(struct info *info)
 {
     struct mallinfo2 heap = mallinfo2();
-    line(info, "used_memory", heap.uordblks + heap.hblkhd);
+    line(info, "used_memory", heap.uordblks + heap.hblkhd + pages_bytes());
     line(info, "used_memory_rss", resident_bytes());
     line(info, "maxmemory", 0);
     buffer_printf(info->to, "maxmemory_policy:noeviction\r\nmem_allocator:libc\r\n");

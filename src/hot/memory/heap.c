@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/pages.h"
 
 #define CHUNKS_MAX ((uint32_t)((UINT64_C(1) << 32) / HEAP_STEPS_A_CHUNK))
 
@@ -30,7 +31,7 @@ void heap_done(struct heap *heap)
     assert(heap);
 
     for (uint32_t i = 0; i < heap->chunk_count; i++)
-        free(heap->chunks[i]);
+        pages_give(heap->chunks[i], HEAP_CHUNK_BYTES);
     free(heap->chunks);
     free(heap->classes);
     *heap = (struct heap){0};
@@ -48,7 +49,7 @@ static void add_chunk(struct heap *heap, uint32_t class)
 
     /* Zeroed, so that a walk sees what is not in use yet. */
     uint32_t chunk = heap->chunk_count++;
-    heap->chunks[chunk] = memory_take_zeroed(HEAP_CHUNK_BYTES);
+    heap->chunks[chunk] = pages_take(HEAP_CHUNK_BYTES);
     heap->classes[chunk] = (uint8_t) class;
 
     uint32_t first = chunk * HEAP_STEPS_A_CHUNK;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
+#include "base/pages.h"
 
 /* A slot:
  *
@@ -36,12 +37,44 @@ static uint64_t slot_of(uint64_t hash, uint32_t ref)
     return (uint64_t)table_tag(hash) << 32 | ref;
 }
 
+static bool is_on_pages(size_t size)
+{
+    return size % PAGES_BLOCK_MIN == 0;
+}
+
+static void give_slots(uint64_t *slots, uint32_t slot_count)
+{
+    size_t size = slot_count * sizeof(*slots);
+    if (is_on_pages(size))
+        pages_give(slots, size);
+    else
+        free(slots);
+}
+
 static void take_slots(struct table *table, uint32_t slot_count)
 {
-    table->slots = memory_take_zeroed(slot_count * sizeof(*table->slots));
-    table->mask = slot_count - 1;
+    size_t size = slot_count * sizeof(*table->slots);
+    table->slots = is_on_pages(size) ? pages_take(size) : memory_take_zeroed(size);
+    table->size = slot_count;
     table->used = 0;
     table->limit = (uint32_t)((uint64_t)slot_count * table->fill_percent / 100);
+}
+
+/* 64, 96, 128, 192, 256 ...: half as much again, and pages.h has blocks of such sizes. */
+static uint32_t larger(uint32_t slot_count)
+{
+    bool is_power_of_two = (slot_count & (slot_count - 1)) == 0;
+    return is_power_of_two ? slot_count / 2 * 3 : slot_count / 3 * 4;
+}
+
+static uint32_t behind(const struct table *table, uint32_t i)
+{
+    return i + 1 == table->size ? 0 : i + 1;
+}
+
+static uint32_t before(const struct table *table, uint32_t i)
+{
+    return i == 0 ? table->size - 1 : i - 1;
 }
 
 void table_init(struct table *table, uint32_t salt)
@@ -56,7 +89,7 @@ void table_done(struct table *table)
 {
     assert(table);
 
-    free(table->slots);
+    give_slots(table->slots, table->size);
     *table = (struct table){0};
 }
 
@@ -65,8 +98,8 @@ uint32_t table_find(const struct table *table, uint64_t hash, uint32_t *at)
     assert(table && at);
 
     uint32_t tag = table_tag(hash);
-    uint32_t i = (*at == TABLE_START ? tag : *at + 1) & table->mask;
-    for (; table->slots[i] != 0; i = (i + 1) & table->mask) {
+    uint32_t i = *at == TABLE_START ? table_place(tag, table->size) : behind(table, *at);
+    for (; table->slots[i] != 0; i = behind(table, i)) {
         uint64_t slot = table->slots[i];
         if (tag_of(slot) == tag && ref_of(slot) != 0) {
             *at = i;
@@ -80,30 +113,30 @@ uint32_t table_find(const struct table *table, uint64_t hash, uint32_t *at)
 /* Puts a slot's content where it belongs; true if that place was empty. */
 static bool place(struct table *table, uint64_t slot)
 {
-    uint32_t i = tag_of(slot) & table->mask;
+    uint32_t i = table_place(tag_of(slot), table->size);
     while (ref_of(table->slots[i]) != 0)
-        i = (i + 1) & table->mask;
+        i = behind(table, i);
     bool was_empty = table->slots[i] == 0;
     table->slots[i] = slot;
     return was_empty;
 }
 
-/* Makes room: twice the slots, or as many again when a good part of them is
- * only gone. */
+/* Makes room: half as many slots again, or as many as before when a good part of
+ * them is only gone. */
 static void rehash(struct table *table)
 {
     uint64_t *old_slots = table->slots;
-    uint32_t old_count = table->mask + 1;
+    uint32_t old_count = table->size;
     bool grows = table->count >= table->limit / 4 * 3;
     assert(!grows || old_count < SLOTS_MAX);
 
-    take_slots(table, grows ? old_count * 2 : old_count);
+    take_slots(table, grows ? larger(old_count) : old_count);
     for (uint32_t i = 0; i < old_count; i++) {
         if (ref_of(old_slots[i]) != 0)
             place(table, old_slots[i]);
     }
     table->used = table->count;
-    free(old_slots);
+    give_slots(old_slots, old_count);
 }
 
 void table_add(struct table *table, uint64_t hash, uint32_t ref)
@@ -123,7 +156,7 @@ void table_add_behind(struct table *table, uint64_t hash, uint32_t ref, uint32_t
         table_add(table, hash, ref);
         return;
     }
-    assert(ref != 0 && at <= table->mask && table->slots[at] == 0);
+    assert(ref != 0 && at < table->size && table->slots[at] == 0);
     table->slots[at] = slot_of(hash, ref);
     table->used++;
     table->count++;
@@ -134,18 +167,18 @@ void table_remove(struct table *table, uint64_t hash, uint32_t ref)
     assert(table && ref != 0);
 
     uint64_t slot = slot_of(hash, ref);
-    uint32_t i = tag_of(slot) & table->mask;
+    uint32_t i = table_place(tag_of(slot), table->size);
     while (table->slots[i] != slot) {
         assert(table->slots[i] != 0);
-        i = (i + 1) & table->mask;
+        i = behind(table, i);
     }
     table->slots[i] = TABLE_GONE;
     table->count--;
 
     /* A walk that comes here goes on only if something follows. */
-    if (table->slots[(i + 1) & table->mask] != 0)
+    if (table->slots[behind(table, i)] != 0)
         return;
-    for (; table->slots[i] == TABLE_GONE; i = (i - 1) & table->mask) {
+    for (; table->slots[i] == TABLE_GONE; i = before(table, i)) {
         table->slots[i] = 0;
         table->used--;
     }
@@ -155,5 +188,5 @@ size_t table_bytes(const struct table *table)
 {
     assert(table);
 
-    return ((size_t)table->mask + 1) * sizeof(*table->slots);
+    return (size_t)table->size * sizeof(*table->slots);
 }

@@ -17,14 +17,15 @@
 
 struct table {
     uint64_t *slots; /* owned */
-    uint32_t mask;   /* slots - 1 */
+    uint32_t size;   /* slots */
     uint32_t used;   /* live and gone */
     uint32_t count;  /* live */
     uint32_t limit;  /* grow when `used` reaches it */
     uint32_t fill_percent;
 };
 
-/* `salt` (the cell's number) decides how full it gets before it grows: 70 to 85 percent. */
+/* `salt` (the cell's number) decides how full it gets before it grows, by a half:
+ * 70 to 85 percent. */
 void table_init(struct table *table, uint32_t salt);
 void table_done(struct table *table);
 
@@ -34,10 +35,17 @@ static inline uint32_t table_tag(uint64_t hash)
     return (uint32_t)(hash >> 32);
 }
 
+/* Where a tag belongs among `size` slots: tags in their order spread evenly, so
+ * that any size will do, and growing goes through memory from front to back. */
+static inline uint32_t table_place(uint32_t tag, uint32_t size)
+{
+    return (uint32_t)((uint64_t)tag * size >> 32);
+}
+
 /* Brings the slot of `hash` towards the cache. */
 static inline void table_prefetch(const struct table *table, uint64_t hash)
 {
-    __builtin_prefetch(&table->slots[table_tag(hash) & table->mask]);
+    __builtin_prefetch(&table->slots[table_place(table_tag(hash), table->size)]);
 }
 
 /* Walks the records whose 32 hash bits equal: start with *at = TABLE_START; returns

@@ -89,7 +89,7 @@ struct stripe {
     /* Where the table's slots are, for those who prefetch without the lock; the
      * two may not belong together for a moment, and the hint is then a bad one. */
     _Atomic(uintptr_t) hint_slots;
-    _Atomic(uint32_t) hint_mask;
+    _Atomic(uint32_t) hint_size;
 
     struct heap long_names;
 };
@@ -107,7 +107,7 @@ static void publish_hint(struct stripe *stripe)
 {
     atomic_store_explicit(&stripe->hint_slots, (uintptr_t)stripe->table.slots,
                           memory_order_relaxed);
-    atomic_store_explicit(&stripe->hint_mask, stripe->table.mask, memory_order_relaxed);
+    atomic_store_explicit(&stripe->hint_size, stripe->table.size, memory_order_relaxed);
 }
 
 static void stripe_init(struct stripe *stripe, uint32_t salt)
@@ -249,8 +249,9 @@ bool users_begin(const struct users *users, struct slice name, struct user *ret_
     uint64_t hash = hash_keyed(name, users->hash_key);
     const struct stripe *stripe = &users->stripes[stripe_number(hash)];
     uintptr_t slots = atomic_load_explicit(&stripe->hint_slots, memory_order_relaxed);
-    uint32_t mask = atomic_load_explicit(&stripe->hint_mask, memory_order_relaxed);
-    __builtin_prefetch((const void *)(slots + (table_tag(hash) & mask) * sizeof(uint64_t)));
+    uint32_t size = atomic_load_explicit(&stripe->hint_size, memory_order_relaxed);
+    __builtin_prefetch(
+        (const void *)(slots + table_place(table_tag(hash), size) * sizeof(uint64_t)));
     *ret_hash = hash;
     return false;
 }
