@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,7 @@ struct page {
     struct page *next;
     char *base;
     uint64_t free; /* bit i: unit i is free */
+    uint64_t used; /* bit i: unit i was given out before, and may not be zero */
 };
 
 static struct lock lock; /* all zero: free */
@@ -77,7 +79,7 @@ static struct page *add_page(void)
     return page;
 }
 
-static void *take_part(size_t units)
+static void *take_part(size_t units, bool *ret_used)
 {
     struct page *page = pages;
     while (page && find_run(page, units) == UNITS)
@@ -85,7 +87,10 @@ static void *take_part(size_t units)
     if (!page)
         page = add_page();
     unsigned unit = find_run(page, units);
-    page->free &= ~(bits_of(units) << unit);
+    uint64_t bits = bits_of(units) << unit;
+    *ret_used = (page->used & bits) != 0;
+    page->free &= ~bits;
+    page->used |= bits;
     return page->base + unit * PAGES_BLOCK_MIN;
 }
 
@@ -118,9 +123,10 @@ void *pages_take(size_t size)
     if (size >= PAGE_BYTES)
         return map(size);
     lock_take(&lock);
-    void *block = take_part(size / PAGES_BLOCK_MIN);
+    bool used;
+    void *block = take_part(size / PAGES_BLOCK_MIN, &used);
     lock_release(&lock);
-    return memset(block, 0, size);
+    return used ? memset(block, 0, size) : block;
 }
 
 void pages_give(void *block, size_t size)

@@ -72,15 +72,6 @@ uint8_t kinds_find(const struct kinds *kinds, struct slice name)
     return KIND_NONE;
 }
 
-struct slice kinds_name(const struct kinds *kinds, uint8_t kind)
-{
-    assert(kinds && kind <= kinds->count);
-
-    if (kind == KIND_NONE)
-        return (struct slice){NULL, 0};
-    return (struct slice){kinds->names[kind - 1], kinds->sizes[kind - 1]};
-}
-
 bool kinds_split_ending(const struct kinds *kinds, struct slice id, struct slice *ret_item,
                         uint8_t *ret_kind)
 {

@@ -5,6 +5,7 @@
 #ifndef CORE_KINDS_H
 #define CORE_KINDS_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -29,7 +30,12 @@ enum err kinds_parse(struct kinds *kinds, struct slice list, struct error *error
 uint8_t kinds_find(const struct kinds *kinds, struct slice name);
 
 /* The name of a number; the empty slice for KIND_NONE. */
-struct slice kinds_name(const struct kinds *kinds, uint8_t kind);
+static inline struct slice kinds_name(const struct kinds *kinds, uint8_t kind)
+{
+    assert(kind <= kinds->count);
+    return kind == KIND_NONE ? (struct slice){NULL, 0}
+                             : (struct slice){kinds->names[kind - 1], kinds->sizes[kind - 1]};
+}
 
 /* The slow half of kinds_split(): the id ends as a kind does. */
 bool kinds_split_ending(const struct kinds *kinds, struct slice id, struct slice *ret_item,

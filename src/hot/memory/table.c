@@ -19,7 +19,7 @@
 
 #define SLOTS_MIN    64u
 #define SLOTS_MAX    (UINT32_C(1) << 31)
-#define FILL_LEAST   70u
+#define FILL_LEAST   60u
 #define FILL_CHOICES 16u
 
 static uint32_t ref_of(uint64_t slot)
@@ -60,9 +60,12 @@ static void take_slots(struct table *table, uint32_t slot_count)
     table->limit = (uint32_t)((uint64_t)slot_count * table->fill_percent / 100);
 }
 
-/* 64, 96, 128, 192, 256 ...: half as much again, and pages.h has blocks of such sizes. */
+/* Twice as much while that is little, then half as much again: 4096, 8192, 12288,
+ * 16384, 24576 ... */
 static uint32_t larger(uint32_t slot_count)
 {
+    if (slot_count < 8192)
+        return slot_count * 2;
     bool is_power_of_two = (slot_count & (slot_count - 1)) == 0;
     return is_power_of_two ? slot_count / 2 * 3 : slot_count / 3 * 4;
 }

@@ -24,8 +24,8 @@ struct table {
     uint32_t fill_percent;
 };
 
-/* `salt` (the cell's number) decides how full it gets before it grows, by a half:
- * 70 to 85 percent. */
+/* `salt` (the cell's number) decides how full it gets before it grows: 60 to 75
+ * percent. Fuller, and a search for what is not there takes long. */
 void table_init(struct table *table, uint32_t salt);
 void table_done(struct table *table);
 

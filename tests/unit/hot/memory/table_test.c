@@ -113,10 +113,10 @@ TEST(tables_of_different_salt_grow_at_different_moments)
         struct table table;
         table_init(&table, salt);
         struct sim_rng rng = {salt};
-        while (table.size <= 3072)
+        while (table.size <= 4096)
             table_add(&table, sim_rng_next(&rng), table.count + 1);
         grown_at[salt] = table.count;
-        assert_in_range(table.count, 3072 * 70 / 100, 3072 * 85 / 100 + 1);
+        assert_in_range(table.count, 4096 * 60 / 100, 4096 * 75 / 100 + 1);
         table_done(&table);
     }
     for (unsigned salt = 1; salt < 16; salt++)
