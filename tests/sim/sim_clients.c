@@ -71,10 +71,13 @@ static sim_wide pick_amount(struct clients *clients)
     return sim_rng_chance(rng, 400) ? -amount : amount;
 }
 
-static struct op_create pick_create(struct clients *clients)
+/* Of a reaction's counter only the shards are open. */
+static struct op_create pick_create(struct clients *clients, bool names_reaction)
 {
     struct sim_rng *rng = &clients->rng;
     static const uint32_t shards[] = {1, 2, 4, 7, 64};
+    if (names_reaction)
+        return (struct op_create){.shards = shards[sim_rng_below(rng, 5)]};
     return (struct op_create){
         .shards = shards[sim_rng_below(rng, 5)],
         .policy = (enum policy)sim_rng_below(rng, POLICY_COUNT),
@@ -134,7 +137,7 @@ static struct request make_request(struct clients *clients)
     if (kind == OP_ADD || kind == OP_SET)
         request.amount = pick_amount(clients);
     if (kind == OP_CREATE)
-        request.create = pick_create(clients);
+        request.create = pick_create(clients, names_reaction);
     if (kind == OP_EXPIRE)
         request.deadline_ms = pick_deadline(clients);
     request.regional = sim_rng_chance(rng, clients->options->regional_permille);
@@ -151,7 +154,7 @@ static void change_content(struct request *request)
     else if (op_has_user(request->kind))
         request->reaction = (uint8_t)(request->reaction % SIM_KINDS + 1);
     else if (request->kind == OP_CREATE)
-        request->create.floor--;
+        request->create.shards = request->create.shards % LIMIT_CELLS + 1;
     else if (request->kind == OP_EXPIRE)
         request->deadline_ms++;
 }
