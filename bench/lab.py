@@ -7,6 +7,8 @@ that grows is another measurement; all others share one server for each kind and
 import csv
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 import time
@@ -124,6 +126,16 @@ class Lab:
         if done.returncode != 0:
             raise Failed((done.stderr or done.stdout).strip())
         return done.stdout
+
+    def engine(self, work, workers):
+        """Operations a second of the hot layer and the log in one process, without a network; on all cores."""
+        folder = os.path.join(self.folder, f"engine-{work}-{workers}")
+        done = subprocess.run([self.programs.engine, folder, work, str(workers), str(self.settings.seconds)],
+                              capture_output=True, text=True, timeout=CLIENT_LIMIT_S)
+        shutil.rmtree(folder, ignore_errors=True)
+        if done.returncode != 0:
+            raise Failed((done.stderr or done.stdout).strip())
+        return float(re.search(r"ops_per_s=(\d+)", done.stdout).group(1))
 
     def load(self, server, work, pipeline=64, connections=50, **options):
         """Runs the load generator. `work` is one of its names, or a command; options are its own, as requests=1000."""

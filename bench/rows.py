@@ -5,6 +5,7 @@ speed name the Runs they need, so that rows can share them; all other rows measu
 """
 
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Callable, Optional
 
 from lab import REFERENCE, Run
@@ -261,6 +262,21 @@ def measure_restart(lab, sides):
     return [Figure("-" if ours is None else f"{ours:.2f} s", f"{theirs:.2f} s", theirs / ours if ours else None, 3, 10)]
 
 
+def measure_workers(lab, sides):
+    """One worker and two take turns; the medians are compared."""
+    if not sides.ours:
+        return [Figure()]
+    figures = []
+    for work in ("incr-hot", "incr-random", "like-new"):
+        rates = {1: [], 2: []}
+        for _ in range(lab.settings.rounds):
+            for workers, measured in rates.items():
+                measured.append(lab.engine(work, workers))
+        two, one = median(rates[2]), median(rates[1])
+        figures.append(Figure(rate(two), rate(one), two / one, 1, 1.5))
+    return figures
+
+
 def other_rows(settings):
     shapes = " / ".join(f"{likes:,} {'on one item' if shape == 'numeric' else 'on items with 10 each'}"
                         for shape, likes, _, _ in settings.like_shapes)
@@ -272,6 +288,8 @@ def other_rows(settings):
                  measure_dictionary),
         OtherRow("cold", f"memory per cold counter with a 16-byte id, {settings.cold_counters:,} of them",
                  "Redis string key", measure_cold),
+        OtherRow("workers", "two workers on two cores, no network: INCR one key / a million keys / LIKE by new users",
+                 "one worker", measure_workers),
         OtherRow("restart", f"restart with {settings.restart_likes:,} likes in the log",
                  "Redis loading its AOF of the same SADDs", measure_restart),
     ]
