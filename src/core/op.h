@@ -97,7 +97,7 @@ struct op {
     bool silent;      /* the caller will not look at value: it need not be filled in */
     struct slice id;
     struct slice user;
-    struct slice key;     /* idempotency key; size 0 = none */
+    struct slice key;     /* idempotency key; data NULL = none, never of size 0 otherwise */
     struct slice region;  /* size 0 = none */
     struct number amount; /* ADD, SET; owned by the door */
     int64_t deadline_ms;  /* EXPIRE; answer of DEADLINE */

@@ -246,6 +246,9 @@ enum err service_check(const struct service *service, const struct op *op, struc
     if (err)
         return err;
 
+    /* Whoever sends an empty key has lost it: the write would count each time. */
+    if (op->key.size == 0 && op->key.data)
+        return error_set(error, ERR_INVALID, "the idempotency key is empty");
     if (op->user.size == 0 && needs_user(op->kind))
         return error_set(error, ERR_INVALID, "the user is empty");
     if (op->reaction > service->kinds->count ||

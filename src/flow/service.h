@@ -50,10 +50,11 @@ void service_launch(struct service *service);
 uint64_t service_safe(struct service *service);
 
 /* Checks an op before it is run: the sizes of id, user, key, region and amount;
- * that there is an id, and a user and a kind where they are needed; that an item
- * is not the name of a reaction's counter; that the shards asked for can be had.
- * ERR_INVALID or ERR_TOO_LARGE with a text. The counters of an item with the
- * longest id can be read: their "/kind" does not count towards the limit. */
+ * that there is an id, and a user and a kind where they are needed; that a key, if
+ * there is one, is not empty; that an item is not the name of a reaction's counter;
+ * that the shards asked for can be had. ERR_INVALID or ERR_TOO_LARGE with a text.
+ * The counters of an item with the longest id can be read: their "/kind" does not
+ * count towards the limit. */
 enum err service_check(const struct service *service, const struct op *op, struct error *error);
 
 #endif

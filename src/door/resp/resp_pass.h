@@ -87,7 +87,7 @@ static inline struct op *resp_pass_op(struct resp_pass *pass, enum op_kind kind,
 static inline bool resp_pass_is_plain(const struct resp_pass *pass, size_t count)
 {
     const struct op *op = &pass->ops[pass->op_count - 1];
-    if (count != 1 || op->id.size - 1 >= LIMIT_ID_BYTES || (op->key.size | op->region.size) != 0)
+    if (count != 1 || op->id.size - 1 >= LIMIT_ID_BYTES || op->key.data || op->region.size != 0)
         return false;
     if (op->kind == OP_ADD || op->kind == OP_GET)
         return !op->amount.big;
