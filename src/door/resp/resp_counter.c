@@ -1,5 +1,4 @@
 /* resp_counter.c - counters, by the words of Redis. */
-#include "base/decimal.h"
 #include "door/resp/resp_answers.h"
 #include "door/resp/resp_args.h"
 #include "door/resp/resp_client.h"
@@ -107,46 +106,49 @@ struct set_options {
     int64_t deadline_ms; /* 0 = none */
 };
 
-/* A lifetime, or a time, as a deadline. False when it is no sensible one. */
-static bool read_deadline(struct slice text, int64_t unit_ms, int64_t since_ms,
-                          int64_t *ret_deadline_ms)
+/* A lifetime, or a time, as a deadline; what is no sensible one is answered with
+ * an error. */
+static bool read_deadline(struct resp_client *client, struct slice text, int64_t unit_ms,
+                          int64_t since_ms, int64_t *ret_deadline_ms)
 {
     int64_t number;
-    return decimal_parse(text, &number) && number > 0 &&
-           !__builtin_mul_overflow(number, unit_ms, ret_deadline_ms) &&
-           !__builtin_add_overflow(*ret_deadline_ms, since_ms, ret_deadline_ms);
+    if (!resp_args_int(client, text, &number))
+        return false;
+    if (number > 0 && !__builtin_mul_overflow(number, unit_ms, ret_deadline_ms) &&
+        !__builtin_add_overflow(*ret_deadline_ms, since_ms, ret_deadline_ms))
+        return true;
+    resp_client_fail(client, "ERR invalid expire time in 'set' command");
+    return false;
 }
 
-enum set_read { SET_READ, SET_SYNTAX, SET_TIME };
-
-/* NX, XX and KEEPTTL would need to look before they write, and are refused. */
-static enum set_read read_set_options(struct resp_args *args, int64_t now_ms,
-                                      struct set_options *options)
+/* What is wrong is answered with an error. NX, XX and KEEPTTL would need to look
+ * before they write, and are refused. */
+static bool read_set_options(struct resp_client *client, struct resp_args args,
+                             struct set_options *options)
 {
-    while (args->left > 0) {
+    int64_t now_ms = env_wall_ms(client->worker->service->env);
+    int64_t *deadline_ms = &options->deadline_ms;
+    while (args.left > 0) {
         struct slice value;
         bool good = true;
-        bool timed = options->deadline_ms != 0;
-        if (resp_args_word(args, SLICE("get"))) {
+        if (resp_args_word(&args, SLICE("get"))) {
             options->get = true;
-            continue;
+        } else if (*deadline_ms == 0 && resp_args_option(&args, SLICE("ex"), &value)) {
+            good = read_deadline(client, value, 1000, now_ms, deadline_ms);
+        } else if (*deadline_ms == 0 && resp_args_option(&args, SLICE("px"), &value)) {
+            good = read_deadline(client, value, 1, now_ms, deadline_ms);
+        } else if (*deadline_ms == 0 && resp_args_option(&args, SLICE("exat"), &value)) {
+            good = read_deadline(client, value, 1000, 0, deadline_ms);
+        } else if (*deadline_ms == 0 && resp_args_option(&args, SLICE("pxat"), &value)) {
+            good = read_deadline(client, value, 1, 0, deadline_ms);
+        } else {
+            resp_client_fail_syntax(client);
+            return false;
         }
-        if (timed)
-            return SET_SYNTAX;
-        if (resp_args_option(args, SLICE("ex"), &value))
-            good = read_deadline(value, 1000, now_ms, &options->deadline_ms);
-        else if (resp_args_option(args, SLICE("px"), &value))
-            good = read_deadline(value, 1, now_ms, &options->deadline_ms);
-        else if (resp_args_option(args, SLICE("exat"), &value))
-            good = read_deadline(value, 1000, 0, &options->deadline_ms);
-        else if (resp_args_option(args, SLICE("pxat"), &value))
-            good = read_deadline(value, 1, 0, &options->deadline_ms);
-        else
-            return SET_SYNTAX;
         if (!good)
-            return SET_TIME;
+            return false;
     }
-    return SET_READ;
+    return true;
 }
 
 /* The value before, if the write went well. */
@@ -165,19 +167,9 @@ void resp_set(struct resp_client *client, unsigned argc, const struct slice *arg
     struct resp_pass *pass = &client->worker->pass;
     struct resp_args args = resp_args_from(argc, argv, 3);
     struct set_options options = {0};
-    if (args.left > 0) {
-        enum set_read read =
-            read_set_options(&args, env_wall_ms(client->worker->service->env), &options);
-        if (read == SET_SYNTAX) {
-            resp_client_fail_syntax(client);
-            return;
-        }
-        if (read == SET_TIME) {
-            resp_client_fail(client, "ERR invalid expire time in 'set' command");
-            return;
-        }
-    }
     struct number amount;
+    if (args.left > 0 && !read_set_options(client, args, &options))
+        return;
     if (!resp_args_number(client, argv[2], &amount))
         return;
 

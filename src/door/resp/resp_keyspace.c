@@ -1,7 +1,7 @@
 /* resp_keyspace.c - going through all counters.
  *
- * What is listed are counters, so an item shows as one for each kind that was
- * ever held on it: "video1/like". SCAN ... TYPE item lists the items instead. */
+ * What is listed are counters, so an item shows as one for each kind that
+ * somebody holds: "video1/like". SCAN ... TYPE item lists the items instead. */
 #include <stdlib.h>
 
 #include "base/decimal.h"
@@ -19,7 +19,7 @@ enum listed { LIST_COUNTERS, LIST_ITEMS, LIST_NOTHING };
 
 struct listing {
     const struct kinds *kinds;
-    struct slice pattern; /* size 0 = everything */
+    struct slice pattern; /* data NULL = everything */
     enum listed what;
     size_t count;
     struct resp_reply names;
@@ -33,7 +33,7 @@ static void listing_init(struct listing *listing, const struct resp_client *clie
 
 static void list_name(struct listing *listing, struct slice name)
 {
-    if (listing->pattern.size > 0 && !match_glob(listing->pattern, name))
+    if (listing->pattern.data && !match_glob(listing->pattern, name))
         return;
     resp_reply_bulk(&listing->names, name);
     listing->count++;
@@ -121,10 +121,8 @@ void resp_scan(struct resp_client *client, unsigned argc, const struct slice *ar
         return;
 
     hot_scan(client->worker->service->hot, &cursor, count, list_entry, &listing);
-    char digits[DECIMAL_SIZE_MAX];
-    char *end = decimal_format_unsigned(digits, cursor);
     resp_reply_array(&client->reply, 2);
-    resp_reply_bulk(&client->reply, (struct slice){digits, (size_t)(end - digits)});
+    resp_reply_cursor(&client->reply, cursor);
     reply_listing(client, &listing);
 }
 

@@ -217,14 +217,6 @@ static void gather_user(void *arg, struct slice user)
     gathered->count++;
 }
 
-/* A cursor, as SCAN has it: a bulk of digits. */
-static void reply_cursor(struct resp_client *client, uint64_t cursor)
-{
-    char digits[DECIMAL_SIZE_MAX];
-    char *end = decimal_format_unsigned(digits, cursor);
-    resp_reply_bulk(&client->reply, (struct slice){digits, (size_t)(end - digits)});
-}
-
 static void answer_members(struct resp_client *client, const struct resp_request *request,
                            struct op *ops)
 {
@@ -233,7 +225,7 @@ static void answer_members(struct resp_client *client, const struct resp_request
         resp_reply_error(&client->reply, "ERR the page is too large, ask for a smaller COUNT");
     } else if (!resp_client_answer_error(client, ops)) {
         resp_reply_array(&client->reply, 2);
-        reply_cursor(client, gathered->page.cursor);
+        resp_reply_cursor(&client->reply, gathered->page.cursor);
         resp_reply_array(&client->reply, gathered->count);
         resp_reply_raw(&client->reply, buffer_slice(&gathered->things.bytes));
     }
@@ -296,7 +288,7 @@ void resp_reacted(struct resp_client *client, unsigned argc, const struct slice 
     gathered_init(&items.gathered, client);
     hot_items_of(client->worker->service->hot, argv[1], &cursor, limit, gather_item, &items);
     resp_reply_array(&client->reply, 2);
-    reply_cursor(client, cursor);
+    resp_reply_cursor(&client->reply, cursor);
     resp_reply_map(&client->reply, items.gathered.count);
     resp_reply_raw(&client->reply, buffer_slice(&items.gathered.things.bytes));
     if (items.gathered.things.overflow)

@@ -154,6 +154,13 @@ void resp_reply_text(struct resp_reply *reply, const char *text)
     resp_reply_bulk(reply, slice_of(text));
 }
 
+void resp_reply_cursor(struct resp_reply *reply, uint64_t cursor)
+{
+    char digits[DECIMAL_SIZE_MAX];
+    char *end = decimal_format_unsigned(digits, cursor);
+    resp_reply_bulk(reply, (struct slice){digits, (size_t)(end - digits)});
+}
+
 /* `$size\r\n` can only be written once the digits are there, so they are
  * put together on the side. */
 void resp_reply_big(struct resp_reply *reply, const struct number *number)

@@ -10,8 +10,7 @@
  *   map, set    *n, flat             %n  ~n
  *   push        *n                   >n
  *   integer     :n                   :n
- *   beyond 64 bits                   (n
- *               $n, digits */
+ *     beyond 64 bits, in both: $n, digits */
 #ifndef DOOR_RESP_RESP_REPLY_H
 #define DOOR_RESP_RESP_REPLY_H
 
@@ -51,6 +50,9 @@ void resp_reply_describe(enum err code, const char *text, char *to, size_t size)
 void resp_reply_null(struct resp_reply *reply);
 void resp_reply_bulk(struct resp_reply *reply, struct slice bytes);
 void resp_reply_text(struct resp_reply *reply, const char *text); /* a bulk, too */
+
+/* Where a page ends, as SCAN has it: a bulk of digits. */
+void resp_reply_cursor(struct resp_reply *reply, uint64_t cursor);
 
 /* An integer of any size as a bulk of its digits; see also resp_reply_number(). */
 void resp_reply_digits(struct resp_reply *reply, const struct number *number);

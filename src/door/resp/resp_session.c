@@ -49,9 +49,9 @@ void resp_select(struct resp_client *client, unsigned argc, const struct slice *
 {
     (void)argc;
     int64_t number;
-    if (!decimal_parse(argv[1], &number))
-        resp_client_fail(client, "ERR value is not an integer or out of range");
-    else if (number != 0)
+    if (!resp_args_int(client, argv[1], &number))
+        return;
+    if (number != 0)
         resp_client_fail(client, "ERR DB index is out of range");
     else
         resp_reply_ok(&client->reply);
