@@ -11,13 +11,6 @@
 #include "door/resp/resp_handlers.h"
 #include "door/resp/resp_worker.h"
 
-static void fail_subcommand(struct resp_client *client, const char *command, struct slice name)
-{
-    int size = (int)(name.size < 128 ? name.size : 128);
-    resp_client_fail(client, "ERR unknown subcommand '%.*s'. Try %s HELP.", size, name.data,
-                     command);
-}
-
 void resp_answer_help(struct resp_client *client, const char *const *lines, size_t count)
 {
     resp_reply_array(&client->reply, count);
@@ -28,19 +21,6 @@ void resp_answer_help(struct resp_client *client, const char *const *lines, size
 /* ---- COMMAND ---- */
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-
-static const char *const command_help[] = {
-    "COMMAND",
-    "COMMAND COUNT",
-    "COMMAND DOCS [name ...]",
-    "COMMAND GETKEYS command [argument ...]",
-    "COMMAND INFO [name ...]",
-    "COMMAND LIST",
-};
-
-static const char *const config_help[] = {
-    "CONFIG GET pattern [pattern ...]",
-};
 
 struct word {
     unsigned flag;
@@ -112,8 +92,19 @@ static void all_infos(struct resp_client *client)
         reply_info(&client->reply, &resp_command_table[i]);
 }
 
-static void some_infos(struct resp_client *client, unsigned argc, const struct slice *argv)
+static void count(struct resp_client *client, unsigned argc, const struct slice *argv)
 {
+    (void)argc;
+    (void)argv;
+    resp_reply_integer(&client->reply, resp_command_count);
+}
+
+static void infos(struct resp_client *client, unsigned argc, const struct slice *argv)
+{
+    if (argc == 2) {
+        all_infos(client);
+        return;
+    }
     resp_reply_array(&client->reply, argc - 2);
     for (unsigned i = 2; i < argc; i++) {
         const struct resp_command *command = find(client, argv[i]);
@@ -143,8 +134,13 @@ static void docs(struct resp_client *client, unsigned argc, const struct slice *
     }
 }
 
-static void list(struct resp_client *client)
+static void list(struct resp_client *client, unsigned argc, const struct slice *argv)
 {
+    (void)argv;
+    if (argc > 2) { /* FILTERBY, which we do not have */
+        resp_client_fail_syntax(client);
+        return;
+    }
     resp_reply_array(&client->reply, resp_command_count);
     for (unsigned i = 0; i < resp_command_count; i++)
         resp_reply_text(&client->reply, resp_command_table[i].name);
@@ -152,8 +148,8 @@ static void list(struct resp_client *client)
 
 static void get_keys(struct resp_client *client, unsigned argc, const struct slice *argv)
 {
-    const struct resp_command *command = argc > 2 ? find(client, argv[2]) : NULL;
-    unsigned count = argc - 2;
+    const struct resp_command *command = find(client, argv[2]);
+    unsigned given = argc - 2;
     if (!command) {
         resp_client_fail(client, "ERR Invalid command specified");
         return;
@@ -162,36 +158,42 @@ static void get_keys(struct resp_client *client, unsigned argc, const struct sli
         resp_client_fail(client, "ERR The command has no key arguments");
         return;
     }
-    if (command->arity >= 0 ? count != (unsigned)command->arity
-                            : count < (unsigned)-command->arity) {
+    if (!resp_command_fits(command->arity, given)) {
         resp_client_fail(client, "ERR Invalid number of arguments specified for command");
         return;
     }
-    int last = command->last_key < 0 ? (int)count + command->last_key : command->last_key;
+    int last = command->last_key < 0 ? (int)given + command->last_key : command->last_key;
     int keys = (last - command->first_key) / command->step + 1;
     resp_reply_array(&client->reply, (size_t)keys);
     for (int i = command->first_key; i <= last; i += command->step)
         resp_reply_bulk(&client->reply, argv[2 + i]);
 }
 
+static void command_help(struct resp_client *client, unsigned argc, const struct slice *argv)
+{
+    (void)argc;
+    (void)argv;
+    static const char *const lines[] = {
+        "COMMAND",
+        "COMMAND COUNT",
+        "COMMAND DOCS [name ...]",
+        "COMMAND GETKEYS command [argument ...]",
+        "COMMAND INFO [name ...]",
+        "COMMAND LIST",
+    };
+    resp_answer_help(client, lines, COUNT(lines));
+}
+
 void resp_command_command(struct resp_client *client, unsigned argc, const struct slice *argv)
 {
-    if (argc == 1 || (argc == 2 && slice_equal_nocase(argv[1], SLICE("info"))))
+    static const struct resp_subcommand subcommands[] = {
+        {"count", 2, count}, {"docs", -2, docs},        {"info", -2, infos},
+        {"list", -2, list},  {"getkeys", -3, get_keys}, {"help", 2, command_help},
+    };
+    if (argc == 1)
         all_infos(client);
-    else if (slice_equal_nocase(argv[1], SLICE("count")) && argc == 2)
-        resp_reply_integer(&client->reply, resp_command_count);
-    else if (slice_equal_nocase(argv[1], SLICE("info")))
-        some_infos(client, argc, argv);
-    else if (slice_equal_nocase(argv[1], SLICE("docs")))
-        docs(client, argc, argv);
-    else if (slice_equal_nocase(argv[1], SLICE("list")) && argc == 2)
-        list(client);
-    else if (slice_equal_nocase(argv[1], SLICE("getkeys")))
-        get_keys(client, argc, argv);
-    else if (slice_equal_nocase(argv[1], SLICE("help")))
-        resp_answer_help(client, command_help, COUNT(command_help));
     else
-        fail_subcommand(client, "COMMAND", argv[1]);
+        resp_subcommand_run(client, subcommands, COUNT(subcommands), argc, argv);
 }
 
 /* ---- CONFIG GET ---- */
@@ -203,11 +205,26 @@ struct settings {
     size_t count;
 };
 
+#define PATTERN_BYTES_MAX 128u /* no setting has so long a name */
+
+/* Names of settings are in small letters; a pattern may be in any. */
+static bool matches(struct slice pattern, const char *name)
+{
+    char small[PATTERN_BYTES_MAX];
+    if (pattern.size > sizeof(small))
+        return false;
+    for (size_t i = 0; i < pattern.size; i++) {
+        char c = pattern.data[i];
+        small[i] = c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+    }
+    return match_glob((struct slice){small, pattern.size}, slice_of(name));
+}
+
 static void say(void *to, const char *name, const char *value)
 {
     struct settings *settings = to;
     for (unsigned i = 2; i < settings->argc; i++) {
-        if (match_glob(settings->argv[i], slice_of(name))) {
+        if (matches(settings->argv[i], name)) {
             resp_reply_text(&settings->pairs, name);
             resp_reply_text(&settings->pairs, value);
             settings->count++;
@@ -247,14 +264,19 @@ static void get(struct resp_client *client, unsigned argc, const struct slice *a
     resp_reply_done(&settings.pairs);
 }
 
+static void config_help(struct resp_client *client, unsigned argc, const struct slice *argv)
+{
+    (void)argc;
+    (void)argv;
+    static const char *const lines[] = {"CONFIG GET pattern [pattern ...]"};
+    resp_answer_help(client, lines, COUNT(lines));
+}
+
 void resp_config(struct resp_client *client, unsigned argc, const struct slice *argv)
 {
-    if (slice_equal_nocase(argv[1], SLICE("help")))
-        resp_answer_help(client, config_help, COUNT(config_help));
-    else if (!slice_equal_nocase(argv[1], SLICE("get")))
-        fail_subcommand(client, "CONFIG", argv[1]);
-    else if (argc < 3)
-        resp_client_fail(client, "ERR wrong number of arguments for 'config|get' command");
-    else
-        get(client, argc, argv);
+    static const struct resp_subcommand subcommands[] = {
+        {"get", -3, get},
+        {"help", 2, config_help},
+    };
+    resp_subcommand_run(client, subcommands, COUNT(subcommands), argc, argv);
 }

@@ -105,10 +105,71 @@ static void describe(const struct resp_client *client, uint64_t now_ms, struct b
                   client->library_version, gauge_read(&client->version));
 }
 
+/* Which clients CLIENT LIST is asked for: those of a kind, or some by their ids. */
+struct wanted {
+    enum { EVERY_KIND, NORMAL, SUBSCRIBER, NO_KIND } kind;
+    unsigned id_count; /* 0 = whatever id they have */
+    uint64_t ids[RESP_ARGS_MAX];
+};
+
+static bool is_wanted(const struct wanted *wanted, const struct resp_client *client)
+{
+    bool subscribed = gauge_read(&client->subscribed) != 0;
+    if (wanted->kind != EVERY_KIND && wanted->kind != (subscribed ? SUBSCRIBER : NORMAL))
+        return false;
+    for (unsigned i = 0; i < wanted->id_count; i++) {
+        if (wanted->ids[i] == client->id)
+            return true;
+    }
+    return wanted->id_count == 0;
+}
+
+static bool read_kind(struct resp_client *client, struct slice name, struct wanted *wanted)
+{
+    if (slice_equal_nocase(name, SLICE("normal"))) {
+        wanted->kind = NORMAL;
+    } else if (slice_equal_nocase(name, SLICE("pubsub"))) {
+        wanted->kind = SUBSCRIBER;
+    } else if (slice_equal_nocase(name, SLICE("master")) ||
+               slice_equal_nocase(name, SLICE("replica"))) {
+        wanted->kind = NO_KIND;
+    } else {
+        int size = (int)(name.size < 64 ? name.size : 64);
+        resp_client_fail(client, "ERR Unknown client type '%.*s'", size, name.data);
+        return false;
+    }
+    return true;
+}
+
+/* [TYPE normal|pubsub|master|replica], or [ID id ...]; what is something else is
+ * answered with an error. */
+static bool read_wanted(struct resp_client *client, unsigned argc, const struct slice *argv,
+                        struct wanted *wanted)
+{
+    wanted->kind = EVERY_KIND;
+    wanted->id_count = 0;
+    if (argc == 2)
+        return true;
+    if (argc == 4 && slice_equal_nocase(argv[2], SLICE("type")))
+        return read_kind(client, argv[3], wanted);
+    if (argc < 4 || !slice_equal_nocase(argv[2], SLICE("id"))) {
+        resp_client_fail_syntax(client);
+        return false;
+    }
+    for (unsigned i = 3; i < argc; i++) {
+        if (!decimal_parse_unsigned(argv[i], &wanted->ids[wanted->id_count++])) {
+            resp_client_fail(client, "ERR Invalid client ID");
+            return false;
+        }
+    }
+    return true;
+}
+
 static void list(struct resp_client *client, unsigned argc, const struct slice *argv)
 {
-    (void)argc;
-    (void)argv;
+    struct wanted wanted;
+    if (!read_wanted(client, argc, argv, &wanted))
+        return;
     struct resp *resp = client->worker->resp;
     uint64_t now_ms = loop_now_ms(client->worker->loop);
     struct buffer lines;
@@ -116,8 +177,10 @@ static void list(struct resp_client *client, unsigned argc, const struct slice *
     for (unsigned i = 0; i < resp_door_workers(resp); i++) {
         struct resp_worker *worker = resp_door_worker(resp, i);
         lock_take(&worker->lock);
-        for (const struct resp_client *one = worker->clients; one; one = one->next)
-            describe(one, now_ms, &lines);
+        for (const struct resp_client *one = worker->clients; one; one = one->next) {
+            if (is_wanted(&wanted, one))
+                describe(one, now_ms, &lines);
+        }
         lock_release(&worker->lock);
     }
     resp_reply_bulk(&client->reply, buffer_slice(&lines));
@@ -171,15 +234,22 @@ static int64_t mark_victims(struct resp *resp, const struct victim *victim)
     return count;
 }
 
-/* ID id, ADDR ip:port, LADDR ip:port, SKIPME yes|no */
-static bool read_filters(const struct resp_client *client, unsigned argc, const struct slice *argv,
+/* ID id, ADDR ip:port, LADDR ip:port, SKIPME yes|no; what is something else is
+ * answered with an error. */
+static bool read_filters(struct resp_client *client, unsigned argc, const struct slice *argv,
                          struct victim *victim)
 {
+    if (argc % 2 != 0) {
+        resp_client_fail_syntax(client);
+        return false;
+    }
     for (unsigned i = 2; i + 1 < argc; i += 2) {
         struct slice value = argv[i + 1];
         if (slice_equal_nocase(argv[i], SLICE("id"))) {
-            if (!decimal_parse_unsigned(value, &victim->id) || victim->id == 0)
+            if (!decimal_parse_unsigned(value, &victim->id) || victim->id == 0) {
+                resp_client_fail(client, "ERR client-id should be greater than 0");
                 return false;
+            }
         } else if (slice_equal_nocase(argv[i], SLICE("addr"))) {
             victim->peer = value;
         } else if (slice_equal_nocase(argv[i], SLICE("laddr"))) {
@@ -187,10 +257,11 @@ static bool read_filters(const struct resp_client *client, unsigned argc, const 
         } else if (slice_equal_nocase(argv[i], SLICE("skipme"))) {
             victim->spared = slice_equal_nocase(value, SLICE("no")) ? NULL : client;
         } else {
+            resp_client_fail_syntax(client);
             return false;
         }
     }
-    return argc % 2 == 0;
+    return true;
 }
 
 static void kill_clients(struct resp_client *client, unsigned argc, const struct slice *argv)
@@ -205,9 +276,7 @@ static void kill_clients(struct resp_client *client, unsigned argc, const struct
         return;
     }
     struct victim victim = {.spared = client};
-    if (!read_filters(client, argc, argv, &victim))
-        resp_client_fail_syntax(client);
-    else
+    if (read_filters(client, argc, argv, &victim))
         resp_reply_integer(&client->reply, mark_victims(resp, &victim));
 }
 
@@ -233,7 +302,8 @@ static void help(struct resp_client *client, unsigned argc, const struct slice *
         "CLIENT INFO",
         "CLIENT KILL ip:port",
         "CLIENT KILL [ID id] [ADDR ip:port] [LADDR ip:port] [SKIPME yes|no]",
-        "CLIENT LIST",
+        "CLIENT LIST [TYPE normal|pubsub|master|replica]",
+        "CLIENT LIST ID id [id ...]",
         "CLIENT NO-EVICT on|off",
         "CLIENT NO-TOUCH on|off",
         "CLIENT SETINFO LIB-NAME name|LIB-VER version",
@@ -242,31 +312,14 @@ static void help(struct resp_client *client, unsigned argc, const struct slice *
     resp_answer_help(client, lines, sizeof(lines) / sizeof(lines[0]));
 }
 
-static const struct subcommand {
-    const char *name;
-    int arity;
-    resp_handler_fn *handler;
-} subcommands[] = {
-    {"setname", 3, set_name},   {"getname", 2, get_name}, {"setinfo", 4, set_info},
-    {"id", 2, get_id},          {"list", -2, list},       {"info", 2, info},
-    {"kill", -3, kill_clients}, {"no-evict", 3, agree},   {"no-touch", 3, agree},
-    {"help", 2, help},
-};
-
 void resp_client_command(struct resp_client *client, unsigned argc, const struct slice *argv)
 {
-    for (size_t i = 0; i < sizeof(subcommands) / sizeof(subcommands[0]); i++) {
-        const struct subcommand *sub = &subcommands[i];
-        if (!slice_equal_nocase(argv[1], slice_of(sub->name)))
-            continue;
-        bool fits = sub->arity >= 0 ? argc == (unsigned)sub->arity : argc >= (unsigned)-sub->arity;
-        if (fits)
-            sub->handler(client, argc, argv);
-        else
-            resp_client_fail(client, "ERR wrong number of arguments for 'client|%s' command",
-                             sub->name);
-        return;
-    }
-    int size = (int)(argv[1].size < 128 ? argv[1].size : 128);
-    resp_client_fail(client, "ERR unknown subcommand '%.*s'. Try CLIENT HELP.", size, argv[1].data);
+    static const struct resp_subcommand subcommands[] = {
+        {"setname", 3, set_name},   {"getname", 2, get_name}, {"setinfo", 4, set_info},
+        {"id", 2, get_id},          {"list", -2, list},       {"info", 2, info},
+        {"kill", -3, kill_clients}, {"no-evict", 3, agree},   {"no-touch", 3, agree},
+        {"help", 2, help},
+    };
+    resp_subcommand_run(client, subcommands, sizeof(subcommands) / sizeof(subcommands[0]), argc,
+                        argv);
 }

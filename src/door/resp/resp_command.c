@@ -179,12 +179,6 @@ const struct resp_command *resp_commands_find(const struct resp_commands *comman
 
 /* ---- running ---- */
 
-static bool has_arity(const struct resp_command *command, unsigned argc)
-{
-    return command->arity >= 0 ? argc == (unsigned)command->arity
-                               : argc >= (unsigned)-command->arity;
-}
-
 /* A browser that was talked into posting to our port, or a lost HTTP client.
  * What follows must not be taken for commands. */
 static bool is_http(unsigned argc, const struct slice *argv)
@@ -242,7 +236,7 @@ static __attribute__((cold, noinline)) void refuse(struct resp_client *client,
         resp_client_fail(client, "NOAUTH Authentication required.");
     else if (!command)
         fail_unknown(client, argc, argv);
-    else if (!has_arity(command, argc))
+    else if (!resp_command_fits(command->arity, argc))
         resp_client_fail(client, "ERR wrong number of arguments for '%s' command", command->name);
     else
         fail_lacking(client, command);
@@ -257,7 +251,7 @@ bool resp_command_run(struct resp_client *client, unsigned argc, const struct sl
         return false;
 
     const struct resp_command *command = find(worker->commands, argv[0]);
-    if (!command || !has_arity(command, argc) || (client->lacks & ~command->flags)) {
+    if (!command || !resp_command_fits(command->arity, argc) || (client->lacks & ~command->flags)) {
         refuse(client, command, argc, argv);
         return true;
     }
@@ -270,4 +264,34 @@ bool resp_command_run(struct resp_client *client, unsigned argc, const struct sl
     client->last = command;
     command->handler(client, argc, argv);
     return true;
+}
+
+/* ---- subcommands ---- */
+
+static void fail_subcommand(struct resp_client *client, const char *command, struct slice name)
+{
+    char capitals[NAME_SIZE_MAX + 1] = "";
+    for (size_t i = 0; command[i]; i++)
+        capitals[i] = (char)(command[i] - 'a' + 'A');
+    int size = (int)(name.size < 128 ? name.size : 128);
+    resp_client_fail(client, "ERR unknown subcommand '%.*s'. Try %s HELP.", size, name.data,
+                     capitals);
+}
+
+void resp_subcommand_run(struct resp_client *client, const struct resp_subcommand *table,
+                         size_t count, unsigned argc, const struct slice *argv)
+{
+    const char *command = client->last->name;
+    const struct resp_subcommand *found = NULL;
+    for (size_t i = 0; i < count && !found; i++) {
+        if (slice_equal_nocase(argv[1], slice_of(table[i].name)))
+            found = &table[i];
+    }
+    if (!found)
+        fail_subcommand(client, command, argv[1]);
+    else if (!resp_command_fits(found->arity, argc))
+        resp_client_fail(client, "ERR wrong number of arguments for '%s|%s' command", command,
+                         found->name);
+    else
+        found->handler(client, argc, argv);
 }

@@ -68,6 +68,23 @@ void resp_commands_init(struct resp_commands *commands);
 const struct resp_command *resp_commands_find(const struct resp_commands *commands,
                                               struct slice name);
 
+/* Do `argc` arguments fit an arity? */
+static inline bool resp_command_fits(int arity, unsigned argc)
+{
+    return arity >= 0 ? argc == (unsigned)arity : argc >= (unsigned)-arity;
+}
+
+/* One of the words that CLIENT, COMMAND and CONFIG begin with. */
+struct resp_subcommand {
+    const char *name; /* small letters */
+    int arity;        /* with the command and the name */
+    resp_handler_fn *handler;
+};
+
+/* Hands the request to the subcommand that argv[1] names, or answers an error. */
+void resp_subcommand_run(struct resp_client *client, const struct resp_subcommand *table,
+                         size_t count, unsigned argc, const struct slice *argv);
+
 /* Runs one request. False: it has to wait until the requests before it are
  * answered, and nothing was done. */
 bool resp_command_run(struct resp_client *client, unsigned argc, const struct slice *argv);
