@@ -588,27 +588,51 @@ enum err config_load(struct config *config, int argc, const char *const *argv,
     return err;
 }
 
-void config_update(struct config *now, const struct config *next, config_change_fn *tell, void *arg)
+/* What `now` becomes without a restart. */
+static void update(struct config *now, const struct config *next)
+{
+    for (size_t i = 0; i < CONFIG_COUNT; i++) {
+        const struct config_setting *setting = &config_settings[i];
+        if (!setting->reloads)
+            continue;
+        memcpy(field_of(now, setting), const_field_of(next, setting), value_size(setting->kind));
+        now->origins[i] = next->origins[i];
+    }
+}
+
+static void tell_differences(const struct config *before, const struct config *after,
+                             config_change_fn *tell, void *arg)
+{
+    for (size_t i = 0; i < CONFIG_COUNT; i++) {
+        const struct config_setting *setting = &config_settings[i];
+        const void *was = const_field_of(before, setting);
+        const void *is = const_field_of(after, setting);
+        if (memcmp(was, is, value_size(setting->kind)) == 0)
+            continue;
+
+        char was_text[VALUE_TEXT_MAX + 1];
+        char is_text[VALUE_TEXT_MAX + 1];
+        tell(arg, setting,
+             value_format(setting->kind, setting->limits, was, was_text, sizeof(was_text)),
+             value_format(setting->kind, setting->limits, is, is_text, sizeof(is_text)));
+    }
+}
+
+/* `next` was fine as a whole, but only a part of it is taken: the password may go
+ * while the address that needs it stays. */
+enum err config_update(struct config *now, const struct config *next, config_change_fn *tell,
+                       void *arg, struct error *error)
 {
     assert(now);
     assert(next);
 
-    for (size_t i = 0; i < CONFIG_COUNT; i++) {
-        const struct config_setting *setting = &config_settings[i];
-        const void *after = const_field_of(next, setting);
-        void *before = field_of(now, setting);
-        size_t size = value_size(setting->kind);
-        if (memcmp(before, after, size) == 0)
-            continue;
-
-        char before_text[VALUE_TEXT_MAX + 1];
-        char after_text[VALUE_TEXT_MAX + 1];
-        tell(arg, setting,
-             value_format(setting->kind, setting->limits, before, before_text, sizeof(before_text)),
-             value_format(setting->kind, setting->limits, after, after_text, sizeof(after_text)));
-        if (setting->reloads) {
-            memcpy(before, after, size);
-            now->origins[i] = next->origins[i];
-        }
+    struct config updated = *now;
+    update(&updated, next);
+    enum err err = config_check(&updated, error);
+    if (!err) {
+        tell_differences(now, next, tell, arg);
+        *now = updated;
     }
+    explicit_bzero(&updated, sizeof(updated));
+    return err;
 }

@@ -112,10 +112,11 @@ enum err config_check(const struct config *config, struct error *error);
 const char *config_where(const struct config *config, const void *field, char *to, size_t size);
 
 /* Brings `now` to `next` as far as that is possible without a restart, and
- * tells of each setting that differs. */
+ * tells of each setting that differs. ERR_INVALID, and nothing is done, when the
+ * settings that may change make no sense with those that have to stay. */
 typedef void config_change_fn(void *arg, const struct config_setting *setting, const char *before,
                               const char *after);
-void config_update(struct config *now, const struct config *next, config_change_fn *tell,
-                   void *arg);
+enum err config_update(struct config *now, const struct config *next, config_change_fn *tell,
+                       void *arg, struct error *error);
 
 #endif

@@ -69,11 +69,10 @@ static void reload(struct server *server, int argc, const char *const *argv)
     struct config_request request;
     struct error error;
     notify_reloading();
-    if (config_load(&next, argc, argv, environment(), &request, &error))
+    if (config_load(&next, argc, argv, environment(), &request, &error) ||
+        server_reload(server, &next, &error))
         message_error("configuration not read again, all stays as it was reason=\"%s\"",
                       error.text);
-    else
-        server_reload(server, &next);
     explicit_bzero(&next, sizeof(next));
     notify_ready();
 }

@@ -357,15 +357,17 @@ static void say_change(void *arg, const struct config_setting *setting, const ch
     (*changes)++;
 }
 
-void server_reload(struct server *server, const struct config *next)
+enum err server_reload(struct server *server, const struct config *next, struct error *error)
 {
     assert(server);
     assert(next);
 
     unsigned changes = 0;
     pthread_mutex_lock(&server->config_mutex);
-    config_update(&server->config, next, say_change, &changes);
+    enum err err = config_update(&server->config, next, say_change, &changes, error);
     pthread_mutex_unlock(&server->config_mutex);
+    if (err)
+        return err;
     if (changes == 0)
         message_info("configuration read again: nothing changed");
 
@@ -373,6 +375,7 @@ void server_reload(struct server *server, const struct config *next)
     resp_set_password(server->resp, password_of(&server->config));
     struct resp_limits limits = limits_of(&server->config);
     resp_set_limits(server->resp, &limits);
+    return ERR_OK;
 }
 
 bool server_moves(struct server *server)

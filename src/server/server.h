@@ -19,8 +19,8 @@ enum err server_start(const struct config *config, struct server **ret_server, s
 uint16_t server_port(const struct server *server);
 
 /* Takes over what may change while running; says what changed, and what needs
- * a restart. */
-void server_reload(struct server *server, const struct config *next);
+ * a restart. As config_update(): all, or nothing with an error. */
+enum err server_reload(struct server *server, const struct config *next, struct error *error);
 
 /* Has the server moved since the last call? For the watchdog; a moment of at
  * least a second should lie between. */

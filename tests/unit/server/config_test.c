@@ -431,15 +431,36 @@ TEST(an_update_takes_what_may_change_and_tells_of_everything)
                      ERR_OK);
 
     changes[0] = '\0';
-    config_update(&now, &config, note_change, NULL);
+    assert_int_equal(config_update(&now, &config, note_change, NULL, NULL), ERR_OK);
     assert_int_equal(now.workers, 0);
     assert_int_equal(now.verbosity, MESSAGE_DEBUG);
     assert_string_equal(now.password.text, "new");
     assert_string_equal(changes, "workers:0>7;password:(hidden)>(hidden);verbosity:info>debug;");
 
     changes[0] = '\0';
-    config_update(&now, &now, note_change, NULL);
+    assert_int_equal(config_update(&now, &now, note_change, NULL, NULL), ERR_OK);
     assert_string_equal(changes, "");
+}
+
+TEST(an_update_keeps_the_password_of_an_address_that_stays)
+{
+    const char *const *guarded = STRINGS("TALLY_PASSWORD=old");
+    assert_int_equal(load(STRINGS("tallyd", "--resp", "0.0.0.0:6380"), guarded), ERR_OK);
+    const struct config open = config;
+    struct config now = open;
+
+    /* Each is fine after a restart, but neither the address nor the leave to do
+     * without a password changes before. */
+    const char *const *const nexts[] = {STRINGS("tallyd"),
+                                        STRINGS("tallyd", "--resp", "0.0.0.0:6380", "--insecure")};
+    for (size_t i = 0; i < sizeof(nexts) / sizeof(nexts[0]); i++) {
+        assert_int_equal(load(nexts[i], STRINGS("A=b")), ERR_OK);
+        changes[0] = '\0';
+        assert_int_equal(config_update(&now, &config, note_change, NULL, &error), ERR_INVALID);
+        assert_says("--resp: other machines could connect without a password");
+        assert_string_equal(changes, "");
+        assert_memory_equal(&now, &open, sizeof(now));
+    }
 }
 
 /* --- help -------------------------------------------------------------------- */
@@ -513,5 +534,6 @@ RUN(cmocka_unit_test(the_defaults_are_those_of_the_table),
     cmocka_unit_test(a_password_has_512_bytes_at_most),
     cmocka_unit_test(settings_that_make_no_sense_together_are_refused),
     cmocka_unit_test(an_update_takes_what_may_change_and_tells_of_everything),
+    cmocka_unit_test(an_update_keeps_the_password_of_an_address_that_stays),
     cmocka_unit_test(help_tells_of_every_setting_and_action),
     cmocka_unit_test(no_line_of_the_help_is_wider_than_a_terminal))

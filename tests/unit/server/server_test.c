@@ -130,7 +130,7 @@ TEST(a_new_password_counts_from_the_reload_on)
 
     struct config next = config;
     snprintf(next.password.text, sizeof(next.password.text), "hunter2");
-    server_reload(server, &next);
+    assert_int_equal(server_reload(server, &next, NULL), ERR_OK);
     int fd = connect_to(server);
     assert_answer(fd, "GET views\r\n", "-NOAUTH Authentication required.\r\n");
     assert_answer(fd, "AUTH hunter2\r\n", "+OK\r\n");
@@ -148,7 +148,7 @@ TEST(new_limits_count_from_the_reload_on)
     struct config next = config;
     next.max_connections = 1;
     next.idle_timeout = 1000;
-    server_reload(server, &next);
+    assert_int_equal(server_reload(server, &next, NULL), ERR_OK);
     int refused = connect_to(server);
     assert_answer(refused, "", "-ERR max number of clients reached\r\n");
     assert_closed(refused);
