@@ -269,6 +269,18 @@ static void say_what_starts(const struct server *server)
                         config->resp.host);
 }
 
+/* How to reach the address from this machine. redis-cli goes to 127.0.0.1 unless
+ * told otherwise, which is right for 0.0.0.0 as well. */
+static void format_client(const struct value_address *address, bool has_password, char *to,
+                          size_t size)
+{
+    bool is_usual =
+        strcmp(address->host, "127.0.0.1") == 0 || strcmp(address->host, "0.0.0.0") == 0;
+    const char *host = strcmp(address->host, "::") == 0 ? "::1" : address->host;
+    (void)snprintf(to, size, "redis-cli%s%s -p %u%s", is_usual ? "" : " -h ", is_usual ? "" : host,
+                   (unsigned)address->port, has_password ? " --askpass" : "");
+}
+
 static void say_where(const struct server *server)
 {
     struct value_address address = server->config.resp;
@@ -278,10 +290,11 @@ static void say_where(const struct server *server)
     message_info("listening door=resp address=%s password=%s", where,
                  password_of(&server->config) ? "yes" : "no");
 
-    unsigned port = address.port;
-    message_info("try: redis-cli -p %u INCR views", port);
-    message_info("try: redis-cli -p %u LIKE video1 ann", port);
-    message_info("try: redis-cli -p %u COUNTS video1", port);
+    char client[128];
+    format_client(&address, password_of(&server->config) != NULL, client, sizeof(client));
+    message_info("try: %s INCR views", client);
+    message_info("try: %s LIKE video1 ann", client);
+    message_info("try: %s COUNTS video1", client);
 }
 
 /* --- start ------------------------------------------------------------------ */

@@ -217,6 +217,12 @@ class Passwords(tallyd.Case):
 
 
 class CommandLine(tallyd.Case):
+    def test_the_commands_to_try_reach_it(self):
+        server = self.server(resp="127.0.0.2:0", env={"TALLY_PASSWORD": "sesame"})
+        server.wait_message(r"try: redis-cli -h 127\.0\.0\.2 -p \d+ --askpass INCR views")
+        server = self.server()
+        server.wait_message(r"try: redis-cli -p \d+ COUNTS video1")
+
     def test_help_and_version_exit_0(self):
         shown = tallyd.run_program("--help")
         self.assertEqual((shown.returncode, shown.stderr), (0, ""))
