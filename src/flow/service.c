@@ -19,19 +19,6 @@ const char *ack_name(enum ack ack)
     return ack_names[ack];
 }
 
-bool ack_parse(struct slice name, enum ack *ret_ack)
-{
-    assert(ret_ack);
-
-    for (unsigned i = 0; i < ACK_COUNT; i++) {
-        if (slice_equal(name, slice_of(ack_names[i]))) {
-            *ret_ack = (enum ack)i;
-            return true;
-        }
-    }
-    return false;
-}
-
 uint64_t service_safe(struct service *service)
 {
     assert(service);

@@ -20,7 +20,6 @@ enum ack { ACK_DURABLE, ACK_WRITTEN, ACK_MEMORY };
 
 /* "durable", "written", "memory" */
 const char *ack_name(enum ack ack);
-bool ack_parse(struct slice name, enum ack *ret_ack);
 
 struct service {
     struct env *env; /* all borrowed */

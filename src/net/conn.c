@@ -125,11 +125,6 @@ ssize_t conn_write(struct conn *conn, struct slice bytes)
     return sent >= 0 ? sent : why_not();
 }
 
-int conn_descriptor(const struct conn *conn)
-{
-    return conn->descriptor;
-}
-
 static void format_address(const struct sockaddr_storage *address, char to[CONN_ADDRESS_SIZE])
 {
     char host[INET6_ADDRSTRLEN] = "?";

@@ -53,8 +53,6 @@ ssize_t conn_read(struct conn *conn, char *to, size_t size);
 /* Bytes written, perhaps fewer than asked, CONN_LATER or CONN_BROKEN. */
 ssize_t conn_write(struct conn *conn, struct slice bytes);
 
-int conn_descriptor(const struct conn *conn);
-
 /* "127.0.0.1:54321", of the other side or of ours; always closed by a zero. */
 #define CONN_ADDRESS_SIZE 64u
 void conn_peer(const struct conn *conn, char to[CONN_ADDRESS_SIZE]);

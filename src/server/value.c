@@ -1,12 +1,12 @@
 #include "server/value.h"
 
-#include <arpa/inet.h>
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/decimal.h"
 #include "base/message.h"
+#include "net/listener.h"
 
 struct unit {
     const char *name;
@@ -228,9 +228,8 @@ static bool parse_host(struct slice text, struct value_address *ret_address)
         return false;
     memcpy(ret_address->host, text.data, text.size);
 
-    unsigned char number[sizeof(struct in6_addr)];
-    return inet_pton(AF_INET, ret_address->host, number) == 1 ||
-           inet_pton(AF_INET6, ret_address->host, number) == 1;
+    bool loopback;
+    return listener_is_address(ret_address->host, &loopback);
 }
 
 static enum err parse_address(struct slice text, struct value_address *ret_address,
@@ -257,11 +256,8 @@ bool value_is_loopback(const struct value_address *address)
 {
     assert(address);
 
-    struct in_addr v4;
-    if (inet_pton(AF_INET, address->host, &v4) == 1)
-        return (ntohl(v4.s_addr) >> 24) == 127;
-    struct in6_addr v6;
-    return inet_pton(AF_INET6, address->host, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
+    bool loopback;
+    return listener_is_address(address->host, &loopback) && loopback;
 }
 
 /* --- all of them ------------------------------------------------------------ */

@@ -69,18 +69,6 @@ static void assert_op_tells(struct rig *rig, struct op op, const char *expected)
 
 /* ---- acknowledgement ---- */
 
-TEST(an_acknowledgement_is_found_by_its_name)
-{
-    for (enum ack ack = ACK_DURABLE; ack <= ACK_MEMORY; ack++) {
-        enum ack found;
-        assert_true(ack_parse(slice_of(ack_name(ack)), &found));
-        assert_int_equal(found, ack);
-    }
-    enum ack untouched = ACK_WRITTEN;
-    assert_false(ack_parse(SLICE("maybe"), &untouched));
-    assert_int_equal(untouched, ACK_WRITTEN);
-}
-
 TEST(an_answer_is_safe_when_the_log_has_reached_it)
 {
     for (enum ack ack = ACK_DURABLE; ack <= ACK_WRITTEN; ack++) {
@@ -361,8 +349,7 @@ TEST(the_largest_amounts_come_back_from_the_log)
     rig_free(rig);
 }
 
-RUN(cmocka_unit_test(an_acknowledgement_is_found_by_its_name),
-    cmocka_unit_test(an_answer_is_safe_when_the_log_has_reached_it),
+RUN(cmocka_unit_test(an_answer_is_safe_when_the_log_has_reached_it),
     cmocka_unit_test(with_ack_memory_every_answer_is_safe_at_once),
     cmocka_unit_test(a_batch_is_run_and_the_door_called_once),
     cmocka_unit_test(a_hot_layer_may_be_done_after_it_was_called),
