@@ -9,6 +9,7 @@
 #include "unit/test.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +30,8 @@ struct rig_log {
     struct log base;
     struct log *inner; /* owned */
     enum err room;     /* unless ERR_OK: what to say instead of the log */
+    _Atomic unsigned appended;
+    void (*before_append)(void); /* NULL or called with the cell's lock held */
 };
 
 static inline enum err rig_log_read(struct log *log, struct log_position from, log_visit_fn *visit,
@@ -44,8 +47,13 @@ static inline enum err rig_log_start(struct log *log, struct error *error)
 
 static inline uint64_t rig_log_append(struct log *log, struct slice header, struct slice body)
 {
-    assert_int_equal(((struct rig_log *)log)->room, ERR_OK); /* nobody asked */
-    return log_append(((struct rig_log *)log)->inner, header, body);
+    struct rig_log *rig_log = (struct rig_log *)log;
+    assert_int_equal(rig_log->room, ERR_OK); /* nobody asked */
+    if (rig_log->before_append)
+        rig_log->before_append();
+    uint64_t ticket = log_append(rig_log->inner, header, body);
+    atomic_fetch_add(&rig_log->appended, 1);
+    return ticket;
 }
 
 static inline enum err rig_log_room(struct log *log)

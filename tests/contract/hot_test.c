@@ -3,6 +3,8 @@
  * and replayed from the log, and must be what it was. */
 #include "contract/hot_rig.h"
 
+#include <unistd.h>
+
 static struct rig rig;
 
 static int open_rig(void **state)
@@ -1026,6 +1028,77 @@ TEST(an_answer_that_nothing_changed_waits_for_what_it_rests_on)
     }
 }
 
+/* What another worker does while the first one has decided and has not appended. */
+static struct {
+    pthread_t thread;
+    struct op op;
+    bool was_first; /* its section came before */
+} meanwhile;
+
+static void *run_meanwhile(void *arg)
+{
+    (void)arg;
+    rig_run(&rig, 1, &meanwhile.op, 1);
+    return NULL;
+}
+
+static void let_another_come_first(void)
+{
+    rig.log->before_append = NULL;
+    unsigned appended = atomic_load(&rig.log->appended);
+    assert_int_equal(pthread_create(&meanwhile.thread, NULL, run_meanwhile, NULL), 0);
+    for (int i = 0; i < 50 && !meanwhile.was_first; i++) {
+        usleep(1000);
+        meanwhile.was_first = atomic_load(&rig.log->appended) > appended;
+    }
+}
+
+static struct op run_while(struct op op, struct op another)
+{
+    meanwhile.op = another;
+    meanwhile.was_first = false;
+    rig.log->before_append = let_another_come_first;
+    rig_run(&rig, 0, &op, 1);
+    pthread_join(meanwhile.thread, NULL);
+    assert_int_equal(op.code, ERR_OK);
+    assert_int_equal(meanwhile.op.code, ERR_OK);
+    return op;
+}
+
+TEST(a_total_waits_for_what_other_cells_have_added_to_it)
+{
+    struct op_create as = {.shards = 4};
+    ask(create("c", &as));
+    struct op op = run_while(add("c", 1), add("c", 1));
+    assert_true(meanwhile.was_first);
+    assert_value(op, "1");
+    assert_value(meanwhile.op, "2");
+    assert_true(meanwhile.op.ticket >= op.ticket);
+}
+
+/* Else a power cut could keep the second one alone, and with it a value that the
+ * floor forbids. */
+TEST(what_a_floor_allows_is_written_down_behind_what_it_rests_on)
+{
+    struct op_create as = {.shards = 4, .has_floor = true, .floor = 0};
+    ask(create("c", &as));
+    run_while(add("c", 5), add("c", -5));
+    assert_false(meanwhile.was_first);
+    assert_value(meanwhile.op, "0");
+
+    /* With enough above the floor each cell decides by itself. */
+    ask(add("c", 1000));
+    struct op op = add("c", -500);
+    rig_run(&rig, 1, &op, 1);
+    assert_value(op, "500");
+    run_while(add("c", 5), add("c", -5));
+    assert_true(meanwhile.was_first);
+    assert_int_equal(describe("c").shards, 4);
+    assert_int_equal(ask(add("c", -501)).code, ERR_BELOW_FLOOR);
+    assert_value(ask(add("c", -500)), "0");
+    assert_int_equal(describe("c").shards, 4);
+}
+
 TEST(a_spread_counter_can_grow_past_64_bits_be_set_and_be_deleted)
 {
     struct op_create as = {.shards = 8, .policy = POLICY_ROUND_ROBIN};
@@ -1280,6 +1353,8 @@ RUN(SCENARIO(a_counter_is_created_on_first_write),
     SCENARIO(a_scan_tells_values_and_counts), SCENARIO(a_recount_comes_to_the_same),
     SCENARIO(figures_count_what_is_there), SCENARIO(the_number_of_shards_follows_the_hand),
     SCENARIO(an_answer_that_nothing_changed_waits_for_what_it_rests_on),
+    SCENARIO(a_total_waits_for_what_other_cells_have_added_to_it),
+    SCENARIO(what_a_floor_allows_is_written_down_behind_what_it_rests_on),
     SCENARIO(a_spread_counter_can_grow_past_64_bits_be_set_and_be_deleted),
     SCENARIO(what_is_hot_spreads_by_itself_and_folds_when_it_is_quiet),
     SCENARIO(ops_on_one_id_happen_in_the_order_of_the_batch),

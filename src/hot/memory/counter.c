@@ -139,10 +139,18 @@ static enum cell_result add_to_a_shard(struct cell *cell, const struct cell_turn
                                        struct op *op, struct parts *parts)
 {
     op->cell = cell_pick(turn, op, &parts->spread);
-    if (op->cell == cell->number)
-        return counter_run_in_part(cell, turn, op, parts);
     op->route = parts;
-    return CELL_ELSEWHERE;
+    return op->cell == cell->number ? counter_run_in_part(cell, turn, op, parts) : CELL_ELSEWHERE;
+}
+
+/* One part was not enough: all of them together may be. */
+static enum cell_result add_to_all(struct cell *cell, const struct cell_turn *turn, struct op *op,
+                                   struct parts *parts)
+{
+    parts_set(parts, atomic_load(&parts->total));
+    enum cell_result result = add_to_part(cell, turn, op, parts, 0);
+    parts_level(parts);
+    return result;
 }
 
 enum cell_result counter_run_add(struct cell *cell, const struct cell_turn *turn, struct op *op)
@@ -162,8 +170,11 @@ enum cell_result counter_run_add(struct cell *cell, const struct cell_turn *turn
         return CELL_DONE;
 
     struct rare *rare = cell_rare(cell, counter);
-    if (rare && rare->parts) /* too large to be spread from now on */
-        cell_reshard_counter(cell, counter, 1);
+    if (rare && rare->parts) {
+        if (add_to_all(cell, turn, op, rare->parts) == CELL_DONE)
+            return CELL_DONE;
+        cell_reshard_counter(cell, counter, 1); /* too large to be spread from now on */
+    }
     if (below_floor(rare, counter, &op->amount))
         return cell_fail(op, ERR_BELOW_FLOOR);
     op->changed = created || op->amount.big || op->amount.small != 0;

@@ -48,6 +48,7 @@ struct worker {
     struct op *slow; /* to be run after the groups, in order */
     struct op **slow_last;
     bool repeated; /* an op of the batch got the first answer of its key again */
+    bool shared;   /* an op of the batch added to a spread counter */
     _Atomic uint64_t refused;
 } __attribute__((aligned(64)));
 

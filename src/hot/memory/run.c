@@ -68,6 +68,12 @@ static enum cell_result run_keyed(struct memory_hot *hot, struct worker *worker,
     return result;
 }
 
+/* Does the answer tell a total that other cells have a part in? */
+static bool is_shared(const struct op *op)
+{
+    return op->route && op->kind == OP_ADD;
+}
+
 static enum cell_result run_here(struct memory_hot *hot, struct worker *worker, struct cell *cell,
                                  const struct cell_turn *turn, struct op *op)
 {
@@ -76,6 +82,7 @@ static enum cell_result run_here(struct memory_hot *hot, struct worker *worker, 
                                   : cell_run(cell, turn, op);
     if (op->kind == OP_CREATE && op->changed && !op->repeated && op->create->shards > 1)
         layer_publish(hot, cell, op->hash, op->target);
+    worker->shared |= is_shared(op);
     append_if_large(hot, cell, turn->section, turn->now_ms);
     return result;
 }
@@ -99,15 +106,42 @@ static void fill_counts_of_repeated(struct memory_hot *hot, const struct cell_tu
         memset(op->counts, 0, hot->kinds->count * sizeof(*op->counts));
 }
 
-/* The first answer of a key may rest on the section of any cell, even on one that
- * is not with the log yet: its cell is locked until it is. Whoever has taken
- * every lock once knows a ticket that is not before it. */
-static uint64_t ticket_of_all(struct memory_hot *hot)
+/* Cells are the bits of a word. */
+static uint64_t cells_of(const struct spread *spread)
+{
+    uint64_t cells = 0;
+    for (uint32_t shard = 0; shard < spread->shards; shard++)
+        cells |= UINT64_C(1) << spread_cell(spread->home, spread->shards, shard);
+    return cells;
+}
+
+/* What do answers of the batch rest on beside the cell that gave them? The first
+ * answer of a key on the section of any cell; the total of a spread counter on
+ * what the other cells have added to it. */
+static uint64_t cells_rested_on(const struct worker *worker, const struct batch *batch)
+{
+    if (worker->repeated)
+        return UINT64_MAX;
+    uint64_t cells = 0;
+    const struct spread *last = NULL;
+    for (size_t i = 0; i < batch->count && worker->shared; i++) {
+        const struct op *op = &batch->ops[i];
+        if (!is_shared(op) || op->route == last)
+            continue;
+        last = op->route;
+        cells |= cells_of(last);
+    }
+    return cells;
+}
+
+/* What was decided may not even be with the log yet: its cell is locked until it
+ * is. Whoever has taken each lock once knows a ticket that is not before it. */
+static uint64_t ticket_of(struct memory_hot *hot, uint64_t cells)
 {
     uint64_t ticket = 0;
-    for (unsigned i = 0; i < LIMIT_CELLS; i++) {
-        struct cell *cell = &hot->cells[i];
-        layer_take(hot, cell);
+    for (; cells != 0; cells &= cells - 1) {
+        struct cell *cell = &hot->cells[__builtin_ctzll(cells)];
+        lock_take(&cell->lock); /* and not layer_take(): nothing is hot because of us */
         ticket = cell->ticket > ticket ? cell->ticket : ticket;
         lock_release(&cell->lock);
     }
@@ -135,8 +169,8 @@ static void run_slow(struct memory_hot *hot, struct worker *worker, struct cell_
         result = run_here(hot, worker, cell, turn, op);
         assert(result == CELL_DONE);
         layer_append(hot, cell, turn->section, turn->now_ms);
-        op->ticket = op_is_write(op->kind) ? cell->ticket : 0;
         layer_level_tickets(hot);
+        op->ticket = op_is_write(op->kind) ? cell->ticket : 0;
         layer_collect(hot, cell);
         turn->alone = false;
         layer_release_all(hot);
@@ -338,15 +372,16 @@ static void look_over(struct memory_hot *hot, struct worker *worker, const struc
                       struct batch *batch)
 {
     uint64_t refused = 0;
-    uint64_t ticket = worker->repeated ? ticket_of_all(hot) : 0;
+    uint64_t ticket = ticket_of(hot, cells_rested_on(worker, batch));
     for (size_t i = 0; i < batch->count; i++) {
         struct op *op = &batch->ops[i];
-        if (op->repeated)
+        if (op->repeated || is_shared(op))
             op->ticket = ticket;
         fill_counts_of_repeated(hot, turn, op);
         refused += op->code == ERR_FULL || op->code == ERR_BUSY;
     }
     worker->repeated = false;
+    worker->shared = false;
     atomic_fetch_add(&worker->refused, refused);
 }
 
@@ -371,7 +406,7 @@ void run_batch(struct hot *base, struct batch *batch)
     }
     run_groups(hot, worker, &turn);
 
-    if (worker->repeated || turn.room)
+    if (worker->repeated || worker->shared || turn.room)
         look_over(hot, worker, &turn, batch);
     atomic_store(&worker->epoch, NO_EPOCH);
     batch->done(batch);

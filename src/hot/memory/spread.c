@@ -74,13 +74,20 @@ void spread_free_all(struct spread *list)
     }
 }
 
+/* Parts that each stay above their own floor are above that of the counter
+ * together, also when a power cut keeps the last writes of some cells only. */
+static int64_t part_floor(const struct parts *parts, uint32_t shard)
+{
+    return shard == 0 ? parts->floor : 0;
+}
+
 enum err parts_add(struct parts *parts, uint32_t shard, int64_t amount, int64_t *ret_total)
 {
     assert(shard < parts->spread.shards);
 
     int64_t part;
-    if (__builtin_add_overflow(parts->part[shard].value, amount, &part))
-        return ERR_OUT_OF_RANGE;
+    bool fits = !__builtin_add_overflow(parts->part[shard].value, amount, &part) &&
+                !(parts->has_floor && amount < 0 && part < part_floor(parts, shard));
 
     int64_t old = atomic_load_explicit(&parts->total, memory_order_relaxed);
     int64_t total;
@@ -89,6 +96,8 @@ enum err parts_add(struct parts *parts, uint32_t shard, int64_t amount, int64_t 
             return ERR_OUT_OF_RANGE;
         if (parts->has_floor && amount < 0 && total < parts->floor)
             return ERR_BELOW_FLOOR;
+        if (!fits)
+            return ERR_OUT_OF_RANGE;
     } while (!atomic_compare_exchange_weak(&parts->total, &old, total));
 
     parts->part[shard].value = part;
@@ -102,6 +111,18 @@ void parts_set(struct parts *parts, int64_t value)
         parts->part[shard].value = 0;
     parts->part[0].value = value;
     atomic_store_explicit(&parts->total, value, memory_order_relaxed);
+}
+
+void parts_level(struct parts *parts)
+{
+    uint32_t shards = parts->spread.shards;
+    int64_t total = atomic_load_explicit(&parts->total, memory_order_relaxed);
+    if (!parts->has_floor || total <= parts->floor)
+        return;
+    uint64_t share = ((uint64_t)total - (uint64_t)parts->floor) / shards;
+    for (uint32_t shard = 1; shard < shards; shard++)
+        parts->part[shard].value = (int64_t)share;
+    parts->part[0].value = (int64_t)((uint64_t)total - share * (shards - 1));
 }
 
 bool parts_are_expired(const struct parts *parts, int64_t now_ms)

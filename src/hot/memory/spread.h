@@ -89,12 +89,17 @@ void parts_free(struct parts *parts);
 /* Frees a list of retired parts and crowds. */
 void spread_free_all(struct spread *list);
 
-/* Adds to a part, whose cell the caller holds, and to the total. ERR_OUT_OF_RANGE
- * when the total would pass 64 bits, ERR_BELOW_FLOOR; then nothing has changed. */
+/* Adds to a part, whose cell the caller holds, and to the total. ERR_BELOW_FLOOR;
+ * ERR_OUT_OF_RANGE when the total would pass 64 bits, or the part has not enough
+ * above the floor while others have. Then nothing has changed. */
 enum err parts_add(struct parts *parts, uint32_t shard, int64_t amount, int64_t *ret_total);
 
 /* Puts `value` in place of whatever there was; all cells are locked. */
 void parts_set(struct parts *parts, int64_t value);
+
+/* Gives each part its share of what is above the floor; all is in part 0, and all
+ * cells are locked. Without a floor it does not matter who has what. */
+void parts_level(struct parts *parts);
 
 /* Is its time over? Any cell may ask. */
 bool parts_are_expired(const struct parts *parts, int64_t now_ms);

@@ -81,9 +81,36 @@ TEST(a_refused_add_changes_nothing)
     assert_int_equal(total, 77);
     assert_int_equal(parts->total, 10);
     assert_int_equal(parts->part[1].value, 0);
-    assert_int_equal(parts_add(parts, 1, -15, &total), ERR_OK);
+    assert_int_equal(parts_add(parts, 1, -15, &total), ERR_OUT_OF_RANGE);
+    assert_int_equal(parts_add(parts, 0, -15, &total), ERR_OK);
     assert_int_equal(total, -5);
     parts_free(parts);
+}
+
+TEST(what_is_above_the_floor_is_shared_out)
+{
+    static const struct {
+        int64_t floor, total, first, others;
+    } rows[] = {
+        {0, 0, 0, 0},       {0, 3, 3, 0},
+        {0, 7, 4, 1},       {-10, 30, 0, 10},
+        {-10, -10, -10, 0}, {INT64_MIN, INT64_MAX, INT64_MIN / 2 + 2, INT64_MAX / 2},
+        {0, -3, -3, 0}, /* it never is */
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct parts *parts = parts_new(SLICE("a"), 1, 0, 4, rows[i].total);
+        parts->has_floor = true;
+        parts->floor = rows[i].floor;
+        parts_level(parts);
+        __int128 sum = 0;
+        for (uint32_t shard = 0; shard < 4; shard++) {
+            int64_t value = parts->part[shard].value;
+            assert_int_equal(value, shard == 0 ? rows[i].first : rows[i].others);
+            sum += value;
+        }
+        assert_true(sum == rows[i].total);
+        parts_free(parts);
+    }
 }
 
 TEST(parts_end_at_their_deadline_or_when_they_are_idle)
@@ -183,6 +210,7 @@ RUN(cmocka_unit_test(the_shard_of_a_cell_is_the_inverse_of_the_cell_of_a_shard),
     cmocka_unit_test(every_slice_of_a_crowd_is_owned_by_a_cell_that_holds_a_shard),
     cmocka_unit_test(the_total_is_the_sum_of_the_parts),
     cmocka_unit_test(a_refused_add_changes_nothing),
+    cmocka_unit_test(what_is_above_the_floor_is_shared_out),
     cmocka_unit_test(parts_end_at_their_deadline_or_when_they_are_idle),
     cmocka_unit_test(a_copy_finds_what_the_directory_holds_and_nothing_else),
     cmocka_unit_test(a_full_directory_takes_no_more))
