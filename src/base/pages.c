@@ -26,7 +26,7 @@ struct page {
 
 static struct lock lock; /* all zero: free */
 static struct page *pages;
-static _Atomic size_t held_bytes;
+static _Atomic size_t out_bytes;
 
 /* ---- the system ---- */
 
@@ -44,14 +44,7 @@ static void *map(size_t size)
         munmap(start, before);
     munmap(start + before + size, PAGE_BYTES - before);
     madvise(start + before, size, MADV_HUGEPAGE); /* a wish */
-    atomic_fetch_add(&held_bytes, size);
     return start + before;
-}
-
-static void unmap(void *base, size_t size)
-{
-    munmap(base, size);
-    atomic_fetch_sub(&held_bytes, size);
 }
 
 /* ---- parts of a page ---- */
@@ -104,7 +97,7 @@ static void give_part(char *block, size_t units)
     if (page->free != UINT64_MAX)
         return;
     *link = page->next;
-    unmap(page->base, PAGE_BYTES);
+    munmap(page->base, PAGE_BYTES);
     free(page);
 }
 
@@ -120,6 +113,7 @@ void *pages_take(size_t size)
 {
     check_size(size);
 
+    atomic_fetch_add(&out_bytes, size);
     if (size >= PAGE_BYTES)
         return map(size);
     lock_take(&lock);
@@ -133,8 +127,9 @@ void pages_give(void *block, size_t size)
 {
     check_size(size);
 
+    atomic_fetch_sub(&out_bytes, size);
     if (size >= PAGE_BYTES) {
-        unmap(block, size);
+        munmap(block, size);
         return;
     }
     lock_take(&lock);
@@ -144,5 +139,5 @@ void pages_give(void *block, size_t size)
 
 size_t pages_bytes(void)
 {
-    return atomic_load(&held_bytes);
+    return atomic_load(&out_bytes);
 }

@@ -17,7 +17,7 @@
 void *pages_take(size_t size) __attribute__((malloc, returns_nonnull));
 void pages_give(void *block, size_t size);
 
-/* What is held of the system; malloc's own account knows nothing of it. */
+/* All blocks that are out; malloc's own account knows nothing of them. */
 size_t pages_bytes(void);
 
 #endif
