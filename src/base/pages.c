@@ -87,7 +87,7 @@ static void *take_part(size_t units, bool *ret_used)
     return page->base + unit * PAGES_BLOCK_MIN;
 }
 
-static void give_part(char *block, size_t units)
+static void give_part(const char *block, size_t units)
 {
     struct page **link = &pages;
     while ((*link)->base > block || (*link)->base + PAGE_BYTES <= block)
