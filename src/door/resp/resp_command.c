@@ -67,6 +67,7 @@ const struct resp_command resp_command_table[] = {
     {"counter.add", -3, WRITE | FAST, ONE_KEY, "counter", "0.1.0", "Adds to a counter, once for each idempotency key.", resp_counter_add},
     {"counter.set", -3, WRITE | FAST, ONE_KEY, "counter", "0.1.0", "Sets a counter, once for each idempotency key.", resp_counter_set},
     {"counter.reset", -2, WRITE | FAST, ONE_KEY, "counter", "0.1.0", "Sets a counter to a value, 0 if none is given.", resp_counter_reset},
+    {"counter.delete", -2, WRITE | FAST, ONE_KEY, "counter", "0.1.0", "Deletes a counter, or an item with all its reactions.", resp_counter_delete},
     {"counter.info", 2, READ | FAST, ONE_KEY, "counter", "0.1.0", "Describes a counter or item: shards, policy, why they changed.", resp_counter_info},
     {"counter.recount", 2, READ, ONE_KEY, "counter", "0.1.0", "Counts anew from shards or members and compares.", resp_counter_recount},
 

@@ -21,7 +21,7 @@ resp_handler_fn resp_like, resp_unlike, resp_dislike, resp_undislike, resp_toggl
 
 /* resp_shard.c: counters by our own words */
 resp_handler_fn resp_counter_create, resp_counter_add, resp_counter_set, resp_counter_reset,
-    resp_counter_info, resp_counter_recount;
+    resp_counter_delete, resp_counter_info, resp_counter_recount;
 
 /* resp_session.c: who is there */
 resp_handler_fn resp_ping, resp_echo, resp_hello, resp_auth, resp_select, resp_reset, resp_quit,

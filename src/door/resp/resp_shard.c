@@ -79,19 +79,33 @@ void resp_counter_create(struct resp_client *client, unsigned argc, const struct
     resp_client_submit(client, 1, resp_answer_ok, NULL);
 }
 
-/* ---- COUNTER.ADD, COUNTER.SET, COUNTER.RESET ---- */
+/* ---- COUNTER.ADD, COUNTER.SET, COUNTER.RESET, COUNTER.DELETE ---- */
+
+/* Takes the options of a write and submits its op. */
+static void submit_write(struct resp_client *client, struct resp_args args, struct op *op,
+                         resp_answer_fn *answer)
+{
+    if (!resp_args_write_options(&args, op)) {
+        resp_pass_undo(&client->worker->pass, 1);
+        resp_client_fail_syntax(client);
+        return;
+    }
+    resp_client_submit(client, 1, answer, NULL);
+}
 
 static void write_amount(struct resp_client *client, struct resp_args args, enum op_kind kind,
                          struct slice id, struct number amount)
 {
     struct op *op = resp_pass_op(&client->worker->pass, kind, id);
     op->amount = amount;
-    if (!resp_args_write_options(&args, op)) {
-        resp_pass_undo(&client->worker->pass, 1);
-        resp_client_fail_syntax(client);
-        return;
-    }
-    resp_client_submit(client, 1, resp_answer_value, NULL);
+    submit_write(client, args, op, resp_answer_value);
+}
+
+/* DEL of one id, with the options of a write. */
+void resp_counter_delete(struct resp_client *client, unsigned argc, const struct slice *argv)
+{
+    struct op *op = resp_pass_op(&client->worker->pass, OP_DELETE, argv[1]);
+    submit_write(client, resp_args_from(argc, argv, 2), op, resp_answer_changed);
 }
 
 void resp_counter_add(struct resp_client *client, unsigned argc, const struct slice *argv)
