@@ -245,7 +245,7 @@ void cell_note_write(struct cell *cell, const struct op *op)
 static void delete_record(struct cell *cell, const struct cell_turn *turn, uint64_t hash,
                           struct entry *entry, struct event event)
 {
-    cell->incarnation++;
+    cell->incarnation += cell->incarnation < UINT32_MAX; /* the last one is for all that follow */
     event.type = EVENT_DELETE;
     event.incarnation = entry->incarnation;
     event.id = entry_id(entry);

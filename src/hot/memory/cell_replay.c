@@ -99,7 +99,9 @@ static enum err replay_reaction(struct cell *cell, const struct event *event, st
 static enum err replay_delete(struct cell *cell, const struct event *event, struct slice target,
                               uint64_t hash, struct error *error)
 {
-    if (event->next_incarnation <= cell->incarnation && cell->incarnation != 0)
+    bool is_next =
+        event->next_incarnation > cell->incarnation || event->next_incarnation == UINT32_MAX;
+    if (!is_next && cell->incarnation != 0)
         return cannot_follow(event, "a later deletion came before it", error);
     struct entry *entry = cell_find(cell, hash, target);
     if (entry && entry->incarnation == event->incarnation)

@@ -164,6 +164,29 @@ TEST(places_of_rare_things_are_used_again)
     rig_close(&rig);
 }
 
+TEST(incarnations_do_not_begin_anew)
+{
+    struct rig rig;
+    rig_open(&rig);
+    rig.cell->incarnation = UINT32_MAX - 1;
+    for (unsigned i = 0; i < 3; i++) {
+        struct op op = {.kind = OP_ADD, .id = SLICE("a"), .amount = number_of(1)};
+        assert_int_equal(ask(&rig, &op), CELL_DONE);
+        assert_int_equal(op.value.small, 1);
+        op.kind = OP_DELETE;
+        assert_int_equal(ask(&rig, &op), CELL_DONE);
+        assert_true(op.changed);
+        assert_int_equal(rig.cell->incarnation, UINT32_MAX);
+
+        struct event event = {.type = EVENT_DELETE, .id = op.id, .next_incarnation = UINT32_MAX};
+        struct cell_target target = {.id = op.id, .hash = op.hash};
+        assert_int_equal(cell_replay(rig.cell, &event, &target, NULL), ERR_OK);
+        event.next_incarnation--;
+        assert_int_equal(cell_replay(rig.cell, &event, &target, NULL), ERR_CORRUPT);
+    }
+    rig_close(&rig);
+}
+
 TEST(a_sweep_stops_before_what_is_spread)
 {
     struct rig rig;
@@ -228,5 +251,6 @@ RUN(cmocka_unit_test(each_change_writes_one_event_and_reading_writes_none),
     cmocka_unit_test(what_concerns_all_pieces_needs_all_cells),
     cmocka_unit_test(an_op_that_was_sent_to_a_piece_that_is_gone_goes_home),
     cmocka_unit_test(places_of_rare_things_are_used_again),
+    cmocka_unit_test(incarnations_do_not_begin_anew),
     cmocka_unit_test(a_sweep_stops_before_what_is_spread),
     cmocka_unit_test(two_writes_have_one_fingerprint_only_if_they_are_the_same))
