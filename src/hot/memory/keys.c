@@ -10,7 +10,8 @@
 #include "hot/memory/heap.h"
 #include "hot/memory/table.h"
 
-#define STRIPES 64u
+#define STRIPES       64u
+#define FORGET_AT_PUT 2u /* so that a log of years does not come back with all its keys */
 
 /* An entry is in the table until its time is over and its key comes again; it
  * is in the queue until its turn comes. Never zero, as the heap demands. */
@@ -257,6 +258,7 @@ void keys_put(struct keys *keys, const struct key_slot *slot, const struct key_a
 
     struct stripe *stripe = &keys->stripes[slot->stripe];
     assert(find(stripe, slot->low, slot->high) == HEAP_NONE);
+    forget(keys, stripe, now_ms, FORGET_AT_PUT);
 
     uint32_t ref = heap_take(&stripe->heap, sizeof(struct key_entry));
     struct key_entry *entry = entry_at(stripe, ref);

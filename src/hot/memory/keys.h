@@ -41,7 +41,8 @@ struct key_slot {
 const struct key_answer *keys_open(struct keys *keys, struct slice id, struct slice key,
                                    int64_t now_ms, struct key_slot *ret_slot);
 
-/* Remembers the answer of an open key that had none. */
+/* Remembers the answer of an open key that had none, and forgets one or two that
+ * are too old. */
 void keys_put(struct keys *keys, const struct key_slot *slot, const struct key_answer *answer,
               int64_t now_ms);
 

@@ -112,6 +112,18 @@ TEST(what_is_too_old_is_forgotten_and_its_memory_used_again)
     keys_free(keys);
 }
 
+TEST(a_log_of_many_days_does_not_bring_back_all_of_its_keys)
+{
+    struct keys *keys = keys_new(1, KEPT_MS);
+    for (int i = 0; i < 100000; i++) {
+        char key[32];
+        int size = snprintf(key, sizeof(key), "%d", i);
+        remember(keys, video, (struct slice){key, (size_t)size}, i, (int64_t)i * KEPT_MS / 5000);
+    }
+    assert_true(keys_count(keys) >= 5000 && keys_count(keys) < 6000);
+    keys_free(keys);
+}
+
 TEST(forgetting_keeps_to_its_limit_for_each_stripe)
 {
     struct keys *keys = keys_new(1, KEPT_MS);
@@ -292,6 +304,7 @@ RUN(cmocka_unit_test(a_key_gives_the_first_answer_again),
     cmocka_unit_test(ids_and_keys_at_their_limits_are_told_apart),
     cmocka_unit_test(an_answer_that_is_too_old_is_never_given),
     cmocka_unit_test(what_is_too_old_is_forgotten_and_its_memory_used_again),
+    cmocka_unit_test(a_log_of_many_days_does_not_bring_back_all_of_its_keys),
     cmocka_unit_test(forgetting_keeps_to_its_limit_for_each_stripe),
     cmocka_unit_test(a_clock_that_jumps_back_keeps_keys_for_longer_but_not_for_ever),
     cmocka_unit_test(a_clock_that_jumps_back_and_forth_loses_no_key),
