@@ -35,7 +35,7 @@ bench: build ## measure against Redis, print the table; ARGS passes flags
 	@cmake --build --preset release
 	@bench/run $(ARGS)
 
-soak: ## hours of simulation and fuzzing; FUZZ_SECONDS=60 bounds each fuzzer
+soak: ## hours of simulation, kills and fuzzing; bounds: SIM_SECONDS, CRASH_KILLS, FUZZ_SECONDS
 	@tools/soak.sh
 
 format: ## format all C sources

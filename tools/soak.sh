@@ -2,6 +2,8 @@
 # The long tests: those that ctest keeps for the configuration "soak" (simulation with
 # fresh seeds, crash loops), then every fuzzer for a while.
 #
+#   SIM_SECONDS    for the simulator, 600 by default
+#   CRASH_KILLS    of the crash loop, 1000 by default
 #   FUZZ_SECONDS   for each fuzzer, 600 by default
 #
 # What a fuzzer finds new is kept in build/fuzz/corpus, what it breaks in build/fuzz/found.
@@ -14,7 +16,8 @@ seconds=${FUZZ_SECONDS:-600}
 tools/setup.sh check
 make --no-print-directory build
 
-cmake --preset dev --log-level=WARNING
+cmake --preset dev --log-level=WARNING -DTALLY_SOAK_SECONDS="${SIM_SECONDS:-600}" \
+    -DTALLY_SOAK_KILLS="${CRASH_KILLS:-1000}"
 cmake --build --preset dev
 ctest --preset dev -C soak -L soak --no-tests=ignore -j "$jobs"
 
