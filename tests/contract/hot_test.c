@@ -1299,6 +1299,18 @@ TEST(what_has_expired_waits_for_the_log_to_have_room)
 
 /* ---- kinds ---- */
 
+TEST(a_kind_that_would_hide_a_counter_is_refused)
+{
+    uint64_t sequence = 0;
+    struct op_create one = {.shards = 1};
+    assert_int_equal(replay_next("v/love", EVENT_ADD, 0, &sequence, one), ERR_OK);
+    assert_int_equal(replay_next("v/like", EVENT_ADD, 0, &sequence, one), ERR_INVALID);
+    assert_int_equal(replay_next("v/like", EVENT_RESET, 0, &sequence, one), ERR_INVALID);
+    assert_int_equal(replay_next("v/like", EVENT_EXPIRE, 0, &sequence, one), ERR_INVALID);
+    assert_int_equal(replay_next("v/like", EVENT_REACT, 0, &sequence, one), ERR_OK);
+    forget_replayed();
+}
+
 TEST(any_configured_set_of_kinds_will_do)
 {
     rig_close(&rig);
@@ -1361,4 +1373,5 @@ RUN(SCENARIO(a_counter_is_created_on_first_write),
     SCENARIO(a_batch_may_be_empty_or_full),
     SCENARIO(nothing_changes_while_the_log_is_full_or_busy_and_reading_goes_on),
     SCENARIO(what_has_expired_waits_for_the_log_to_have_room),
+    SCENARIO(a_kind_that_would_hide_a_counter_is_refused),
     SCENARIO(any_configured_set_of_kinds_will_do))

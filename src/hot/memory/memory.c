@@ -21,6 +21,23 @@ static enum err remember_key(struct memory_hot *hot, const struct event *event)
     return ERR_OK;
 }
 
+/* A counter of such a name was written to before the kind was configured; now
+ * nobody could reach it. */
+static enum err check_name(const struct memory_hot *hot, const struct event *event,
+                           struct error *error)
+{
+    struct slice item;
+    uint8_t kind;
+    bool is_of_counter =
+        event->type == EVENT_ADD || event->type == EVENT_RESET || event->type == EVENT_EXPIRE;
+    if (!is_of_counter || !kinds_split(hot->kinds, event->id, &item, &kind))
+        return ERR_OK;
+    return error_set(error, ERR_INVALID,
+                     "the log holds a counter '%.*s', which is now the name of a reaction's: "
+                     "take '%.*s' out of the setting kinds",
+                     SLICE_ARGS(event->id), SLICE_ARGS(kinds_name(hot->kinds, kind)));
+}
+
 static enum err memory_replay(struct hot *base, const struct event *event, struct error *error)
 {
     struct memory_hot *hot = (struct memory_hot *)base;
@@ -33,6 +50,9 @@ static enum err memory_replay(struct hot *base, const struct event *event, struc
                          event->origin, (unsigned long long)event->sequence,
                          (unsigned long long)origin->sequence);
     origin->sequence = event->sequence;
+    enum err err = check_name(hot, event, error);
+    if (err)
+        return err;
 
     struct cell_target target = {.id = event->id, .user = {.class = USER_UNKNOWN}};
     if (event->type == EVENT_CREATE)
@@ -49,7 +69,7 @@ static enum err memory_replay(struct hot *base, const struct event *event, struc
     if (event->key.size > 0)
         remember_key(hot, event);
     struct cell *home = &hot->cells[layer_home(stable)];
-    enum err err = cell_replay(home, event, &target, error);
+    err = cell_replay(home, event, &target, error);
     layer_collect(hot, home);
     if (err == ERR_OK && event->type == EVENT_CREATE && event->create.shards > 1)
         layer_publish(hot, home, target.hash, target.id);
