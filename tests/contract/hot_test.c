@@ -1122,6 +1122,18 @@ TEST(a_spread_counter_can_grow_past_64_bits_be_set_and_be_deleted)
     assert_value(ask(add("a", 1)), "1");
 }
 
+TEST(a_big_counter_is_not_said_to_be_spread)
+{
+    assert_value_and_free(ask(of_digits(OP_SET, "a", "9223372036854775808")),
+                          "9223372036854775808");
+    assert_int_equal(hot_reshard(rig.hot, SLICE("a"), 8, rig.now_ms), ERR_OK);
+    assert_int_equal(describe("a").shards, 1);
+    assert_int_equal(describe("a").changed_ms, 0);
+    struct hot_stats stats;
+    hot_stats(rig.hot, &stats);
+    assert_int_equal(stats.spread_events, 0);
+}
+
 TEST(what_is_hot_spreads_by_itself_and_folds_when_it_is_quiet)
 {
     rig_close(&rig);
@@ -1368,6 +1380,7 @@ RUN(SCENARIO(a_counter_is_created_on_first_write),
     SCENARIO(a_total_waits_for_what_other_cells_have_added_to_it),
     SCENARIO(what_a_floor_allows_is_written_down_behind_what_it_rests_on),
     SCENARIO(a_spread_counter_can_grow_past_64_bits_be_set_and_be_deleted),
+    SCENARIO(a_big_counter_is_not_said_to_be_spread),
     SCENARIO(what_is_hot_spreads_by_itself_and_folds_when_it_is_quiet),
     SCENARIO(ops_on_one_id_happen_in_the_order_of_the_batch),
     SCENARIO(a_batch_may_be_empty_or_full),

@@ -15,8 +15,9 @@ static uint32_t shards_of(const struct cell *cell, const struct entry *entry)
 static void reshard_entry(struct memory_hot *hot, struct cell *cell, struct entry *entry,
                           uint64_t hash, uint32_t shards, const char *reason, int64_t now_ms)
 {
-    if (shards_of(cell, entry) == shards)
-        return;
+    bool is_big = entry->kind == ENTRY_COUNTER && entry->flags & ENTRY_BIG;
+    if (is_big || shards_of(cell, entry) == shards)
+        return; /* a big counter stays in one piece */
     struct spread *spread;
     if (entry->kind == ENTRY_ITEM) {
         spread = &cell_crowd(cell, entry, hash)->spread;
