@@ -944,6 +944,25 @@ TEST(a_scan_tells_values_and_counts)
     assert_int_equal(cursor, 0);
 }
 
+TEST(what_is_past_its_time_is_not_listed_any_more)
+{
+    struct op_create as = {.shards = 4, .idle_s = 10};
+    ask(create("spread", &as));
+    ask(add("c", 5));
+    ask(expire("c", rig.now_ms + 1000));
+    struct number value;
+    assert_int_equal(hot_recount(rig.hot, SLICE("c"), &value), ERR_OK);
+
+    rig.now_ms += 10000;
+    ask(add("d", 5));
+    struct rig_lines ids = rig_scan(&rig, 10);
+    assert_int_equal(ids.count, 1);
+    assert_string_equal(ids.lines[0], "d");
+    rig_lines_done(&ids);
+    assert_int_equal(hot_recount(rig.hot, SLICE("c"), &value), ERR_NOT_FOUND);
+    assert_int_equal(hot_recount(rig.hot, SLICE("spread"), &value), ERR_NOT_FOUND);
+}
+
 TEST(a_recount_comes_to_the_same)
 {
     struct number value;
@@ -1375,7 +1394,8 @@ RUN(SCENARIO(a_counter_is_created_on_first_write),
     SCENARIO(the_region_of_a_write_is_kept_in_its_event),
     SCENARIO(a_scan_visits_each_once_while_others_come_and_go),
     SCENARIO(a_scan_tells_values_and_counts), SCENARIO(a_recount_comes_to_the_same),
-    SCENARIO(figures_count_what_is_there), SCENARIO(the_number_of_shards_follows_the_hand),
+    SCENARIO(what_is_past_its_time_is_not_listed_any_more), SCENARIO(figures_count_what_is_there),
+    SCENARIO(the_number_of_shards_follows_the_hand),
     SCENARIO(an_answer_that_nothing_changed_waits_for_what_it_rests_on),
     SCENARIO(a_total_waits_for_what_other_cells_have_added_to_it),
     SCENARIO(what_a_floor_allows_is_written_down_behind_what_it_rests_on),

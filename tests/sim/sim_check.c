@@ -148,7 +148,7 @@ static void check_id(struct clients *clients, unsigned id)
     const struct model_record *record = model_record(clients->model, id);
     if (record->thing == THING_ITEM)
         check_members(clients, id);
-    else if (record->thing == THING_COUNTER)
+    else if (model_thing(clients->model, id, clients->world->wall_ms) == THING_COUNTER)
         check_recount(clients, id, 0, record->value);
 }
 
@@ -194,7 +194,8 @@ static void check_scan(struct clients *clients)
     struct hot_stats wanted = {0};
     for (unsigned id = 0; id < clients->options->ids; id++) {
         enum thing thing = model_record(clients->model, id)->thing;
-        if (scan.visits[id] != (thing != THING_NONE))
+        bool is_shown = model_thing(clients->model, id, clients->world->wall_ms) != THING_NONE;
+        if (scan.visits[id] != is_shown)
             wrong(clients, id, "a scan meets it too often, or not at all");
         wanted.counters += thing == THING_COUNTER;
         wanted.items += thing == THING_ITEM;

@@ -177,6 +177,7 @@ void balance_tick(struct hot *base, int64_t now_ms)
 {
     struct memory_hot *hot = (struct memory_hot *)base;
     struct worker *worker = &hot->worker[hot->workers];
+    layer_note_time(hot, now_ms);
     struct cell_turn turn = {.section = &worker->section,
                              .now_ms = now_ms,
                              .room = log_room(hot->log),

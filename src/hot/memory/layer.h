@@ -67,6 +67,7 @@ struct memory_hot {
     struct lock retired_lock;
     struct spread *retired;
     _Atomic uint64_t epoch;
+    _Atomic int64_t now_ms; /* of the last batch or tick */
     int64_t window_began_ms;
     _Atomic uint64_t spread_events;
     _Atomic uint64_t lock_waits;
@@ -77,6 +78,14 @@ struct memory_hot {
 static inline uint8_t layer_home(uint64_t stable_hash)
 {
     return (uint8_t)(stable_hash >> 58);
+}
+
+/* For those who are not told the time. Written only when it has changed: every
+ * worker reads what lies beside it. */
+static inline void layer_note_time(struct memory_hot *hot, int64_t now_ms)
+{
+    if (atomic_load_explicit(&hot->now_ms, memory_order_relaxed) != now_ms)
+        atomic_store_explicit(&hot->now_ms, now_ms, memory_order_relaxed);
 }
 
 /* Takes a cell's lock, and notes whether it was found taken. */

@@ -5,6 +5,7 @@
 
 #include "base/memory.h"
 #include "core/bucket.h"
+#include "hot/memory/cell_own.h"
 #include "hot/memory/layer.h"
 
 static enum err remember_key(struct memory_hot *hot, const struct event *event)
@@ -120,6 +121,7 @@ out:
 struct scan {
     hot_visit_fn *visit;
     void *arg;
+    int64_t now_ms;
 };
 
 static void counts_of(const struct entry *item, unsigned kinds, int64_t *counts)
@@ -133,6 +135,8 @@ static void counts_of(const struct entry *item, unsigned kinds, int64_t *counts)
 static void scan_entry(struct memory_hot *hot, struct cell *cell, struct entry *entry, void *arg)
 {
     struct scan *scan = arg;
+    if (entry->kind == ENTRY_COUNTER && cell_is_expired(cell, entry, scan->now_ms))
+        return; /* it is gone for every reader, and will be swept */
     struct hot_entry seen = {.id = entry_id(entry), .shards = 1};
     int64_t counts[LIMIT_KINDS];
     struct number value;
@@ -157,8 +161,9 @@ static void scan_entry(struct memory_hot *hot, struct cell *cell, struct entry *
 static void memory_scan(struct hot *base, uint64_t *cursor, uint32_t limit, hot_visit_fn *visit,
                         void *arg)
 {
-    struct scan scan = {visit, arg};
-    walk((struct memory_hot *)base, cursor, limit, scan_entry, &scan);
+    struct memory_hot *hot = (struct memory_hot *)base;
+    struct scan scan = {visit, arg, atomic_load(&hot->now_ms)};
+    walk(hot, cursor, limit, scan_entry, &scan);
 }
 
 struct items_of {
@@ -209,9 +214,11 @@ static enum err memory_recount(struct hot *base, struct slice id, struct number 
     struct cell *cell = &hot->cells[op.cell];
     const struct entry *entry = cell_find(cell, op.hash, op.target);
     enum err err = ERR_OK;
-    if (!entry || (entry->kind == ENTRY_ITEM) != (op.target_kind != 0)) {
+    bool is_item = entry && entry->kind == ENTRY_ITEM;
+    if (!entry || is_item != (op.target_kind != 0) ||
+        (!is_item && cell_is_expired(cell, entry, atomic_load(&hot->now_ms)))) {
         err = ERR_NOT_FOUND;
-    } else if (entry->kind == ENTRY_ITEM) {
+    } else if (is_item) {
         int64_t counts[LIMIT_KINDS];
         if (entry->flags & ENTRY_CROWD)
             counts[op.target_kind - 1] = crowd_recount(entry->crowd, op.target_kind);

@@ -397,6 +397,7 @@ void run_batch(struct hot *base, struct batch *batch)
                              .cells = hot->cells};
 
     begin_batch(hot, worker);
+    layer_note_time(hot, batch->now_ms);
     for (size_t first = 0; first < batch->count; first += STRETCH) {
         size_t count = batch->count - first < STRETCH ? batch->count - first : STRETCH;
         aim_stretch(hot, &batch->ops[first], count);
