@@ -194,6 +194,46 @@ TEST(a_failed_sync_is_fatal_once_and_the_log_can_be_closed)
     assert_int_equal(fatal_count, 1);
 }
 
+/* Each wait is bounded: nothing that was let go stays behind. */
+static bool becomes_durable(struct log *log, uint64_t ticket)
+{
+    for (unsigned i = 0; i < 5000 && log_reached(log, LOG_DURABLE) < ticket; i++)
+        usleep(1000);
+    return log_reached(log, LOG_DURABLE) >= ticket;
+}
+
+TEST(what_is_held_goes_together_and_no_hold_keeps_it_for_ever)
+{
+    struct log *log = start(8 << 20);
+    log_hold(log);
+    uint64_t first = append(log, 10);
+    usleep(20000);
+    assert_true(log_reached(log, LOG_DURABLE) < first);
+    uint64_t second = append(log, 10);
+    log_launch(log);
+    assert_true(becomes_durable(log, second));
+    struct log_stats stats;
+    log_stats(log, &stats);
+    assert_int_equal(stats.groups, 1);
+
+    log_hold(log); /* by one who goes to sleep */
+    log_hold(log);
+    uint64_t of_another = append(log, 10);
+    log_launch(log);
+    assert_true(becomes_durable(log, of_another));
+    for (unsigned i = 0; i < 400; i++)
+        second = append(log, 1000);
+    assert_true(becomes_durable(log, second - 200)); /* so much is not worth waiting */
+    second = append(log, 10);
+    log_launch(log);
+    assert_true(becomes_durable(log, second));
+
+    log_hold(log);
+    append(log, 10);
+    log_close(log); /* ends, although it is held */
+    assert_int_equal(fatal_count, 0);
+}
+
 TEST(a_slow_disk_makes_the_log_busy_and_then_not)
 {
     struct log *log = start(100000);
@@ -240,5 +280,6 @@ TEST(closing_on_a_full_disk_ends)
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, clean_up)
 
 RUN(CASE(a_failed_sync_is_fatal_once_and_the_log_can_be_closed),
+    CASE(what_is_held_goes_together_and_no_hold_keeps_it_for_ever),
     CASE(a_slow_disk_makes_the_log_busy_and_then_not),
     CASE(a_full_disk_is_noticed_survived_and_forgotten), CASE(closing_on_a_full_disk_ends))
