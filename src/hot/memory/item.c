@@ -88,7 +88,7 @@ static void touch_crowd(struct cell *cell, struct crowd *crowd, uint8_t before, 
                         int64_t now_ms)
 {
     cell->members += (uint64_t)((after != KIND_NONE) - (before != KIND_NONE));
-    atomic_fetch_add_explicit(&crowd->spread.writes, 1, memory_order_relaxed);
+    spread_count(&crowd->spread, &crowd->spread.writes, 1);
     atomic_store_explicit(&crowd->spread.written_s, (uint32_t)(now_ms / 1000),
                           memory_order_relaxed);
 }

@@ -253,6 +253,11 @@ uint8_t crowd_held(const struct crowd *crowd, uint32_t slice, struct user user)
     return KIND_NONE;
 }
 
+static void count(struct crowd *crowd, uint8_t kind, int64_t by)
+{
+    spread_count(&crowd->spread, &crowd->counts[kind - 1], by);
+}
+
 void crowd_change(struct crowd *crowd, uint32_t slice, struct user user, uint8_t before,
                   uint8_t after)
 {
@@ -263,13 +268,13 @@ void crowd_change(struct crowd *crowd, uint32_t slice, struct user user, uint8_t
         bool was = set_remove(set_of(sets, before, user.class), user.number);
         assert(was);
         (void)was;
-        atomic_fetch_sub_explicit(&crowd->counts[before - 1], 1, memory_order_relaxed);
+        count(crowd, before, -1);
     }
     if (after != KIND_NONE) {
         bool is_new = set_add(set_of(sets, after, user.class), user.number);
         assert(is_new);
         (void)is_new;
-        atomic_fetch_add_explicit(&crowd->counts[after - 1], 1, memory_order_relaxed);
+        count(crowd, after, 1);
     }
 }
 
@@ -278,12 +283,12 @@ uint8_t crowd_hold(struct crowd *crowd, uint32_t slice, struct user user, uint8_
     struct set *sets = sets_for(crowd, slice);
     if (!set_add(set_of(sets, kind, user.class), user.number))
         return kind;
-    atomic_fetch_add_explicit(&crowd->counts[kind - 1], 1, memory_order_relaxed);
+    count(crowd, kind, 1);
     for (uint8_t other = 1; other <= crowd->kinds; other++) {
         struct set *set = set_of(sets, other, user.class);
         if (other == kind || set->count == 0 || !set_remove(set, user.number))
             continue;
-        atomic_fetch_sub_explicit(&crowd->counts[other - 1], 1, memory_order_relaxed);
+        count(crowd, other, -1);
         return other;
     }
     return KIND_NONE;

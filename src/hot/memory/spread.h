@@ -41,7 +41,7 @@ struct spread {
     enum policy policy;
     const char *reason; /* why `shards` last changed */
     int64_t changed_ms;
-    _Atomic uint64_t writes;    /* since the last look of the balancer */
+    _Atomic int64_t writes;     /* since the last look of the balancer */
     _Atomic uint32_t written_s; /* last write */
     uint32_t quiet;             /* windows in a row that were quiet */
     uint64_t retired;           /* epoch at which it was given up */
@@ -85,6 +85,17 @@ static inline struct slice spread_id(const struct spread *spread)
 struct parts *parts_new(struct slice id, uint64_t hash, uint8_t home, uint32_t shards,
                         int64_t value);
 void parts_free(struct parts *parts);
+
+/* Adds to a figure that the pieces share. While there is one shard, its cell's
+ * lock keeps all other writers away, and the step need not be atomic. */
+static inline void spread_count(const struct spread *spread, _Atomic int64_t *figure, int64_t by)
+{
+    if (spread->shards > 1)
+        atomic_fetch_add_explicit(figure, by, memory_order_relaxed);
+    else
+        atomic_store_explicit(figure, atomic_load_explicit(figure, memory_order_relaxed) + by,
+                              memory_order_relaxed);
+}
 
 /* Frees a list of retired parts and crowds. */
 void spread_free_all(struct spread *list);
