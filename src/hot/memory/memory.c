@@ -124,14 +124,6 @@ struct scan {
     int64_t now_ms;
 };
 
-static void counts_of(const struct entry *item, unsigned kinds, int64_t *counts)
-{
-    if (item->flags & ENTRY_CROWD)
-        crowd_counts(item->crowd, counts);
-    else
-        block_counts(item, kinds, counts);
-}
-
 static void scan_entry(struct memory_hot *hot, struct cell *cell, struct entry *entry, void *arg)
 {
     struct scan *scan = arg;
@@ -141,7 +133,7 @@ static void scan_entry(struct memory_hot *hot, struct cell *cell, struct entry *
     int64_t counts[LIMIT_KINDS];
     struct number value;
     if (entry->kind == ENTRY_ITEM) {
-        counts_of(entry, hot->kinds->count, counts);
+        item_counts(cell, entry, counts);
         seen.is_item = true;
         seen.counts = counts;
         for (unsigned i = 0; i < hot->kinds->count; i++)
