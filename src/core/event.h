@@ -12,8 +12,15 @@
  *   DELETE   incarnation from now on(varint)
  *   CREATE   shards(varint) policy(varint) idle_s(varint) floor flag(varint) floor(zigzag)
  *   EXPIRE   deadline_ms(varint, 0 = never)
- *   REACT    user(bytes) kind before(bytes) kind after(bytes)
+ *   REACT    user(bytes) [number(varint)] kind before(bytes) kind after(bytes)
  *   NOTHING  a keyed write that changed nothing: only its answer is kept
+ *   REPAIR   kind(bytes) amount place(1 byte): the audit has put right what some place
+ *            held; changes no sum
+ *
+ *   number   the user's number + 1, or 0 for none; not there when the user's name is itself
+ *            a number (users_numeric()), and not when EVENT_ERASED is set
+ *   EVENT_ERASED on a REACT: the user was erased; the name, and the key if there is one,
+ *            are so many '~', and only the counts can be followed
  *
  *   amount   = zigzag varint, or bytes of decimal digits when EVENT_BIG is set
  *   key      = key(bytes) fingerprint(8 bytes, low byte first) answer, when EVENT_KEYED is set
@@ -53,10 +60,17 @@ enum event_type {
     EVENT_NOTHING,
 };
 
+/* Where the audit found a wrong value. */
+enum event_place { PLACE_HOT, PLACE_HOT_MEMBERS, PLACE_STORE, PLACE_STORE_MEMBERS };
+#define PLACE_COUNT 4u
+
+#define EVENT_NO_NUMBER UINT32_MAX
+
 /* The flags in an event's head, above the four bits of its type. */
 #define EVENT_BIG      0x10u /* ADD, RESET: the amount is beyond 64 bits */
 #define EVENT_KEYED    0x20u
 #define EVENT_REGIONAL 0x40u
+#define EVENT_ERASED   0x80u /* REACT */
 
 /* The flags of an answer. */
 #define ANSWER_BIG     0x01u
@@ -73,9 +87,13 @@ struct event_answer {
 struct event {
     enum event_type type;
     uint32_t incarnation;
-    struct slice id;     /* counter or item */
-    struct slice user;   /* REACT */
-    struct slice before; /* REACT: kind's name, size 0 = none */
+    struct slice id;        /* counter or item */
+    struct slice user;      /* REACT */
+    uint32_t user_number;   /* REACT, of a named user; EVENT_NO_NUMBER = none */
+    bool erased;            /* REACT: `user` says nothing */
+    struct slice kind;      /* REPAIR: of an item; size 0 = a counter */
+    enum event_place place; /* REPAIR */
+    struct slice before;    /* REACT: kind's name, size 0 = none */
     struct slice after;
     struct number amount;       /* ADD, RESET: the difference */
     uint32_t next_incarnation;  /* DELETE */

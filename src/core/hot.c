@@ -66,6 +66,72 @@ enum err hot_reshard(struct hot *hot, struct slice id, uint32_t shards, int64_t 
     return hot->ops->reshard(hot, id, shards, now_ms);
 }
 
+void hot_begin(struct hot *hot, const struct state_mark *mark)
+{
+    assert(hot && mark);
+
+    hot->ops->begin(hot, mark);
+}
+
+void hot_tell(struct hot *hot, enum hot_want_kind kind, uint64_t stable_hash)
+{
+    assert(hot);
+
+    hot->ops->tell(hot, kind, stable_hash);
+}
+
+void hot_told_all(struct hot *hot, enum hot_want_kind kind)
+{
+    assert(hot);
+
+    hot->ops->told_all(hot, kind);
+}
+
+bool hot_wanted(struct hot *hot, struct hot_want *ret_want)
+{
+    assert(hot && ret_want);
+
+    return hot->ops->wanted(hot, ret_want);
+}
+
+void hot_loaded(struct hot *hot, const struct hot_want *want, const struct hot_found *found)
+{
+    assert(hot && want && found);
+
+    hot->ops->loaded(hot, want, found);
+    atomic_fetch_add(&hot->arrivals, 1);
+    if (hot->arrive)
+        hot->arrive(hot->arrive_arg);
+}
+
+void hot_saved(struct hot *hot, const uint64_t sequences[LIMIT_CELLS])
+{
+    assert(hot && sequences);
+
+    hot->ops->saved(hot, sequences);
+}
+
+enum err hot_drop(struct hot *hot, struct slice id)
+{
+    assert(hot);
+
+    return hot->ops->drop(hot, id);
+}
+
+enum err hot_inspect(struct hot *hot, struct slice id, struct hot_inspection *ret)
+{
+    assert(hot && ret);
+
+    return hot->ops->inspect(hot, id, ret);
+}
+
+enum err hot_mend(struct hot *hot, struct slice id, uint8_t kind, const struct number *by)
+{
+    assert(hot && by);
+
+    return hot->ops->mend(hot, id, kind, by);
+}
+
 void hot_stats(struct hot *hot, struct hot_stats *ret_stats)
 {
     assert(hot && ret_stats);

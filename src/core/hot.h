@@ -5,6 +5,7 @@
 #ifndef CORE_HOT_H
 #define CORE_HOT_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -12,6 +13,7 @@
 #include "base/error.h"
 #include "core/event.h"
 #include "core/op.h"
+#include "core/state.h"
 
 struct hot;
 
@@ -46,6 +48,7 @@ struct hot_entry {
     const int64_t *counts; /* by kind, [0] being kind 1 */
     uint32_t shards;
     uint32_t kinds_seen; /* bit k - 1: kind k is held by somebody */
+    bool was_loaded;     /* from the store, and not made here: the store's scan may have met it */
 };
 typedef void hot_visit_fn(void *arg, const struct hot_entry *entry);
 
@@ -63,8 +66,65 @@ struct hot_stats {
     uint64_t spread_events; /* times the shards of something changed */
     uint64_t lock_waits;    /* times a cell's lock was found taken */
     uint64_t expired;
-    uint64_t refused; /* ops that wanted to write and could not: disk full or busy */
+    uint64_t refused;        /* ops that wanted to write and could not: disk full or busy */
+    uint64_t hot_counters;   /* of `counters`: in memory */
+    uint64_t hot_items;      /* of `items` */
+    uint64_t cold_misses;    /* ops that had to wait for the store */
+    uint64_t loads;          /* targets and slices loaded */
+    uint64_t dropped;        /* counters and items that left memory */
+    uint64_t memory_bytes;   /* what counts against the limit, now */
+    uint64_t memory_max;     /* 0 = no limit */
+    uint64_t memory_refused; /* ops refused for want of memory */
 };
+
+/* --- cold state ---------------------------------------------------------------
+ *
+ * Behind a hot layer there may be a store that knows more than is in memory. An op
+ * on something that might be there and is not here is answered ERR_COLD: nothing
+ * was done, and what it lacks is wanted. A loader (flow/loader.h) takes the wants,
+ * asks the store, and hands the answers in; then the op is run again. Everything
+ * else goes on meanwhile. Without hot_begin() there is no store, and nothing is
+ * ever cold. */
+
+enum hot_want_kind {
+    HOT_WANT_TARGET, /* a counter, or an item without its slices */
+    HOT_WANT_SLICE,  /* of a large item */
+    HOT_WANT_USER,   /* the number of a named user */
+    HOT_WANT_KEY,    /* the answer of an idempotency key */
+};
+
+struct hot_want {
+    enum hot_want_kind kind;
+    uint32_t slice;
+    uint64_t key_low; /* key_hash() of id and key */
+    uint64_t key_high;
+    struct slice id; /* or the user's name; points into `bytes` */
+    char bytes[LIMIT_ID_BYTES];
+};
+
+/* What the store says. `code` ERR_OK: here it is; ERR_NOT_FOUND: it has none, so
+ * there is none; anything else: it cannot say, and the ops that wait are refused with
+ * this code. */
+struct hot_found {
+    enum err code;
+    const struct state_target *target;   /* TARGET */
+    const struct state_members *members; /* SLICE */
+    size_t member_count;
+    uint32_t user_number;        /* USER */
+    const struct state_key *key; /* KEY */
+};
+
+/* What there is of a counter or an item right now, all of one moment. */
+struct hot_inspection {
+    bool is_item;
+    bool complete;       /* all members are in memory: `members` means something */
+    struct number value; /* the caller's to free */
+    int64_t counts[LIMIT_KINDS];
+    int64_t members[LIMIT_KINDS];    /* counted one by one */
+    uint64_t sequences[LIMIT_CELLS]; /* by origin: the events that this is the sum of */
+};
+
+typedef void hot_progress_fn(void *arg);
 
 struct hot_ops {
     const char *name; /* as written in the configuration: "memory" */
@@ -80,8 +140,8 @@ struct hot_ops {
      * towards the cache. NULL: the layer does not care. */
     void (*replay_ahead)(struct hot *hot, const struct event *event);
 
-    /* Visits about `limit` entries from `cursor` on (0 at first) and moves it; 0
-     * afterwards: that was all. What is there all the time is visited once. */
+    /* Of what is in memory: visits about `limit` entries from `cursor` on (0 at first) and moves
+     * it; 0 afterwards: that was all. What is there all the time is visited once. */
     void (*scan)(struct hot *hot, uint64_t *cursor, uint32_t limit, hot_visit_fn *visit, void *arg);
 
     /* Visits the items that a user holds a reaction on, from `cursor` on; may
@@ -101,6 +161,37 @@ struct hot_ops {
      * ERR_INVALID unless there are 1 to LIMIT_CELLS. */
     enum err (*reshard)(struct hot *hot, struct slice id, uint32_t shards, int64_t now_ms);
 
+    /* Says that there is a store, and how far it is; before the first replay(). From
+     * then on replay() may answer ERR_COLD, too: load what is wanted, and replay the
+     * same event again. */
+    void (*begin)(struct hot *hot, const struct state_mark *mark);
+
+    /* The store has something of this stable hash (hash_stable() of the id, or of the
+     * user's name): until all are told (`told_all`), whatever is not in memory is asked for.
+     * Keys are not told: those of the store are handed in by loaded() one by one, and
+     * `told_all` says that there are no more. Any thread. */
+    void (*tell)(struct hot *hot, enum hot_want_kind kind, uint64_t stable_hash);
+    void (*told_all)(struct hot *hot, enum hot_want_kind kind);
+
+    /* Takes what has been wanted for longest; false if nothing is. A want that was
+     * taken is answered by loaded() sooner or later. Any thread. */
+    bool (*wanted)(struct hot *hot, struct hot_want *ret_want);
+    void (*loaded)(struct hot *hot, const struct hot_want *want, const struct hot_found *found);
+
+    /* The store has everything up to these sequences, by origin. What is saved, and
+     * idle for long enough or in the way of the memory limit, may be dropped by tick(). */
+    void (*saved)(struct hot *hot, const uint64_t sequences[LIMIT_CELLS]);
+
+    /* Drops an id from memory if it is saved; ERR_BUSY if it is not (yet). */
+    enum err (*drop)(struct hot *hot, struct slice id);
+
+    /* For the audit. ERR_NOT_FOUND: not in memory. */
+    enum err (*inspect)(struct hot *hot, struct slice id, struct hot_inspection *ret);
+
+    /* Adds `by` to a counter, or to the count of an item's kind, and to nothing
+     * else: no event, nobody is told. The audit has proved that it is missing. */
+    enum err (*mend)(struct hot *hot, struct slice id, uint8_t kind, const struct number *by);
+
     void (*stats)(struct hot *hot, struct hot_stats *ret_stats);
 
     void (*close)(struct hot *hot);
@@ -109,6 +200,11 @@ struct hot_ops {
 /* The first member of every hot layer's own struct. */
 struct hot {
     const struct hot_ops *ops;
+    hot_progress_fn *want;   /* something is wanted: wake the loader; set by the owner before */
+    void *want_arg;          /* the first run, may be NULL; any thread */
+    hot_progress_fn *arrive; /* something was loaded: run again what was ERR_COLD; any thread */
+    void *arrive_arg;
+    _Atomic uint64_t arrivals; /* grows with each loaded(), before `arrive` is called */
 };
 
 /* Callers use these, not the table. */
@@ -121,6 +217,15 @@ void hot_items_of(struct hot *hot, struct slice user, uint64_t *cursor, uint32_t
 enum err hot_recount(struct hot *hot, struct slice id, struct number *ret_value);
 void hot_tick(struct hot *hot, int64_t now_ms);
 enum err hot_reshard(struct hot *hot, struct slice id, uint32_t shards, int64_t now_ms);
+void hot_begin(struct hot *hot, const struct state_mark *mark);
+void hot_tell(struct hot *hot, enum hot_want_kind kind, uint64_t stable_hash);
+void hot_told_all(struct hot *hot, enum hot_want_kind kind);
+bool hot_wanted(struct hot *hot, struct hot_want *ret_want);
+void hot_loaded(struct hot *hot, const struct hot_want *want, const struct hot_found *found);
+void hot_saved(struct hot *hot, const uint64_t sequences[LIMIT_CELLS]);
+enum err hot_drop(struct hot *hot, struct slice id);
+enum err hot_inspect(struct hot *hot, struct slice id, struct hot_inspection *ret);
+enum err hot_mend(struct hot *hot, struct slice id, uint8_t kind, const struct number *by);
 void hot_stats(struct hot *hot, struct hot_stats *ret_stats);
 void hot_close(struct hot *hot);
 

@@ -60,6 +60,50 @@ uint64_t log_reached(struct log *log, enum log_level level)
     return log->ops->reached(log, level);
 }
 
+enum err log_follow(struct log *log, struct log_position *at, uint64_t limit, log_visit_fn *visit,
+                    void *arg, struct error *error)
+{
+    assert(log && at && visit);
+
+    return log->ops->follow(log, at, limit, visit, arg, error);
+}
+
+struct log_position log_end(struct log *log)
+{
+    assert(log);
+
+    return log->ops->end(log);
+}
+
+size_t log_segments(struct log *log, struct log_segment *to, size_t room)
+{
+    assert(log);
+
+    return log->ops->segments(log, to, room);
+}
+
+enum err log_rotate(struct log *log, struct error *error)
+{
+    assert(log);
+
+    return log->ops->rotate(log, error);
+}
+
+enum err log_trim(struct log *log, uint64_t first, struct error *error)
+{
+    assert(log);
+
+    return log->ops->trim(log, first, error);
+}
+
+enum err log_scrub(struct log *log, uint64_t segment, log_scrub_fn *scrub, void *arg,
+                   uint64_t *ret_changed, struct error *error)
+{
+    assert(log && scrub && ret_changed);
+
+    return log->ops->scrub(log, segment, scrub, arg, ret_changed, error);
+}
+
 void log_stats(struct log *log, struct log_stats *ret_stats)
 {
     assert(log && ret_stats);

@@ -57,6 +57,18 @@ struct log_stats {
     uint64_t full_since_ms; /* wall clock; 0 = there is room */
 };
 
+/* A piece of the log that is kept or removed as a whole. */
+struct log_segment {
+    uint64_t number;
+    uint64_t bytes; /* on disk */
+    int64_t created_ms;
+    bool sealed; /* nothing is appended to it any more */
+};
+
+/* May change bytes of a section in place, but not its size or its sense for
+ * others: true if it did. */
+typedef bool log_scrub_fn(void *arg, char *section, size_t size);
+
 struct log_ops {
     const char *name; /* as written in the configuration: "file" */
 
@@ -86,6 +98,33 @@ struct log_ops {
     /* The ticket up to which everything has reached the level. Cheap. */
     uint64_t (*reached)(struct log *log, enum log_level level);
 
+    /* Reads on while the log is running: visits sections from *at on, as far as
+     * they are durable, whole commit groups at a time, until `limit` bytes or more
+     * were visited, and moves *at behind them. ERR_OK and *at as it was: there is
+     * nothing new. ERR_NOT_FOUND: what stands there was trimmed. Any thread, several
+     * at once; never in the way of append(). */
+    enum err (*follow)(struct log *log, struct log_position *at, uint64_t limit,
+                       log_visit_fn *visit, void *arg, struct error *error);
+
+    /* Where the durable part ends: what follow() would come to. Cheap. */
+    struct log_position (*end)(struct log *log);
+
+    /* The segments there are, oldest first; returns how many, fills in up to `room`. */
+    size_t (*segments)(struct log *log, struct log_segment *to, size_t room);
+
+    /* Ends the segment in use: all that was appended before is durable and in
+     * sealed segments when this returns. Waits for the disk. */
+    enum err (*rotate)(struct log *log, struct error *error);
+
+    /* Removes the sealed segments before number `first`. */
+    enum err (*trim)(struct log *log, uint64_t first, struct error *error);
+
+    /* Writes a sealed segment anew with the bytes that `scrub` has changed, in one
+     * step: after a crash it is the old one or the new one. Positions stay. Says
+     * how many sections were changed. The old bytes are gone from the disk's files. */
+    enum err (*scrub)(struct log *log, uint64_t segment, log_scrub_fn *scrub, void *arg,
+                      uint64_t *ret_changed, struct error *error);
+
     void (*stats)(struct log *log, struct log_stats *ret_stats);
 
     /* Makes what was appended durable, then frees the log. */
@@ -108,6 +147,14 @@ void log_hold(struct log *log);
 void log_launch(struct log *log);
 enum err log_room(struct log *log);
 uint64_t log_reached(struct log *log, enum log_level level);
+enum err log_follow(struct log *log, struct log_position *at, uint64_t limit, log_visit_fn *visit,
+                    void *arg, struct error *error);
+struct log_position log_end(struct log *log);
+size_t log_segments(struct log *log, struct log_segment *to, size_t room);
+enum err log_rotate(struct log *log, struct error *error);
+enum err log_trim(struct log *log, uint64_t first, struct error *error);
+enum err log_scrub(struct log *log, uint64_t segment, log_scrub_fn *scrub, void *arg,
+                   uint64_t *ret_changed, struct error *error);
 void log_stats(struct log *log, struct log_stats *ret_stats);
 void log_close(struct log *log);
 

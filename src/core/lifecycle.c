@@ -1,0 +1,81 @@
+#include "core/lifecycle.h"
+
+#include <assert.h>
+#include <string.h>
+
+static const char *const names[LIFECYCLE_STATES] = {
+    [LIFECYCLE_PENDING] = "PENDING",     [LIFECYCLE_RETRYING] = "RETRYING",
+    [LIFECYCLE_SUCCESS] = "SUCCESS",     [LIFECYCLE_FAILED] = "FAILED",
+    [LIFECYCLE_DISCARDED] = "DISCARDED",
+};
+
+struct step {
+    bool allowed;
+    enum lifecycle_state to;
+    enum lifecycle_action action;
+};
+
+/* What is not here is not allowed. */
+static const struct step steps[LIFECYCLE_STATES][LIFECYCLE_MOVES] = {
+    [LIFECYCLE_PENDING] =
+        {
+            [LIFECYCLE_SET_SUCCESS] = {true, LIFECYCLE_SUCCESS, LIFECYCLE_APPLY},
+            [LIFECYCLE_SET_RETRYING] = {true, LIFECYCLE_RETRYING, LIFECYCLE_WAIT},
+        },
+    [LIFECYCLE_RETRYING] =
+        {
+            [LIFECYCLE_SET_SUCCESS] = {true, LIFECYCLE_SUCCESS, LIFECYCLE_APPLY},
+            [LIFECYCLE_SET_RETRYING] = {true, LIFECYCLE_RETRYING, LIFECYCLE_WAIT},
+            [LIFECYCLE_SET_FAILED] = {true, LIFECYCLE_FAILED, LIFECYCLE_TO_LETTERS},
+        },
+    [LIFECYCLE_FAILED] =
+        {
+            [LIFECYCLE_REDRIVE] = {true, LIFECYCLE_RETRYING, LIFECYCLE_RESTART},
+            [LIFECYCLE_DISCARD] = {true, LIFECYCLE_DISCARDED, LIFECYCLE_GIVE_UP},
+        },
+};
+
+enum err lifecycle_move(enum lifecycle_state state, enum lifecycle_move move,
+                        enum lifecycle_state *ret_state, enum lifecycle_action *ret_action)
+{
+    assert(ret_state && ret_action);
+
+    if ((unsigned)state >= LIFECYCLE_STATES || (unsigned)move >= LIFECYCLE_MOVES)
+        return ERR_INVALID;
+    const struct step *step = &steps[state][move];
+    if (!step->allowed)
+        return ERR_INVALID;
+    *ret_state = step->to;
+    *ret_action = step->action;
+    return ERR_OK;
+}
+
+enum lifecycle_move lifecycle_refused(uint32_t retry_count)
+{
+    return retry_count < LIFECYCLE_RETRIES ? LIFECYCLE_SET_RETRYING : LIFECYCLE_SET_FAILED;
+}
+
+int64_t lifecycle_delay_ms(uint32_t retry_count)
+{
+    assert(retry_count >= 1 && retry_count <= LIFECYCLE_RETRIES);
+
+    return INT64_C(1000) << (retry_count - 1);
+}
+
+const char *lifecycle_name(enum lifecycle_state state)
+{
+    assert((unsigned)state < LIFECYCLE_STATES);
+
+    return names[state];
+}
+
+bool lifecycle_parse(struct slice name, enum lifecycle_state *ret_state)
+{
+    for (unsigned i = 0; i < LIFECYCLE_STATES; i++) {
+        if (!slice_equal(name, slice_of(names[i])))
+            continue;
+        *ret_state = (enum lifecycle_state)i;
+        return true;
+    }
+    return false;
+}
