@@ -14,6 +14,7 @@ may_use() {
     store)  echo "net core base" ;;
     flow)   echo "core base" ;;
     door)   echo "flow net core base" ;;
+    cli)    echo "base" ;;
     server) echo "door flow hot log store net core base" ;;
     *)      echo "?" ;;
     esac

@@ -11,9 +11,11 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-run="gcc libc6-dev make cmake ninja-build pkg-config libuv1-dev libxxhash-dev libgmp-dev"
-test="git libcmocka-dev libhiredis-dev redis-server redis-tools python3 python3-redis strace"
-bench="redis-server redis-tools python3 valgrind"
+run="gcc libc6-dev make cmake ninja-build pkg-config libuv1-dev libxxhash-dev libgmp-dev
+libsqlite3-dev libjansson-dev libhiredis-dev libedit-dev"
+test="git libcmocka-dev redis-server redis-tools python3 python3-redis python3-yaml
+python3-jsonschema strace sqlite3 curl tmux mandoc"
+bench="redis-server redis-tools python3 valgrind wrk nginx-light postgresql-15"
 check="clang clang-format clang-tidy libclang-rt-14-dev cppcheck shellcheck"
 
 say() {
@@ -77,6 +79,11 @@ setup_packages() {
     [ $# -eq 0 ] || install_packages "$@"
 }
 
+# The HTTP parser is a library on newer systems; Debian 12 has its C sources with Node's.
+llhttp_package() {
+    if apt-cache show libllhttp-dev >/dev/null 2>&1; then echo libllhttp-dev; else echo node-llhttp; fi
+}
+
 # Node may be there from elsewhere, in a newer version.
 node_packages() {
     command -v node >/dev/null || echo nodejs
@@ -95,18 +102,18 @@ setup_clients() {
 
 case ${1:-} in
 run)
-    # shellcheck disable=SC2086
-    setup_packages $run ;;
+    # shellcheck disable=SC2046,SC2086
+    setup_packages $run $(llhttp_package) ;;
 test)
     # shellcheck disable=SC2046,SC2086
-    setup_packages $run $test $(node_packages)
+    setup_packages $run $(llhttp_package) $test $(node_packages)
     setup_clients ;;
 bench)
-    # shellcheck disable=SC2086
-    setup_packages $run $bench ;;
+    # shellcheck disable=SC2046,SC2086
+    setup_packages $run $(llhttp_package) $bench ;;
 check)
     # shellcheck disable=SC2046,SC2086
-    setup_packages $run $test $check $(node_packages)
+    setup_packages $run $(llhttp_package) $test $check $(node_packages)
     setup_clients ;;
 *)
     echo "usage: $0 run|test|check|bench" >&2
