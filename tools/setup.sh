@@ -81,7 +81,11 @@ setup_packages() {
 
 # The HTTP parser is a library on newer systems; Debian 12 has its C sources with Node's.
 llhttp_package() {
-    if apt-cache show libllhttp-dev >/dev/null 2>&1; then echo libllhttp-dev; else echo node-llhttp; fi
+    if is_installed node-llhttp || ! apt-cache show libllhttp-dev >/dev/null 2>&1; then
+        echo node-llhttp
+    else
+        echo libllhttp-dev
+    fi
 }
 
 # Node may be there from elsewhere, in a newer version.
