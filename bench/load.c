@@ -10,7 +10,10 @@
  * written, and the clock stops with the last reply, so that requests and replies,
  * and the server's CPU time around the run, belong together.
  *
- * Left out on purpose: threads (run two), TLS, and requests at a fixed rate. */
+ * With --rate a batch waits for its turn when the run is ahead of the rate: to see
+ * how a server does that is not asked for all it can.
+ *
+ * Left out on purpose: threads (run two) and TLS. */
 #include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
@@ -52,6 +55,7 @@ struct options {
     unsigned pipeline;
     double seconds;
     uint64_t requests; /* 0: as many as fit into `seconds` */
+    uint64_t rate;     /* requests a second; 0: as many as the server takes */
     const char *work_name;
     const char *template;
     const char *script; /* file name, or NULL */
@@ -67,6 +71,7 @@ struct connection {
     size_t written;
     uint64_t expected; /* replies that end the batch */
     uint64_t written_at_ns;
+    bool waits_for_turn; /* ahead of the rate */
     struct reply_scanner scanner;
     char *input; /* owned; begins with the piece of a line that was left over */
     size_t input_bytes;
@@ -79,6 +84,7 @@ struct load {
     int epoll_fd;
     struct connection *connections; /* owned */
     unsigned busy;                  /* connections with a batch under way */
+    unsigned waiting;               /* connections that wait for their turn */
     uint64_t sent;
     uint64_t answered;
     uint64_t began_ns;
@@ -265,12 +271,24 @@ static size_t next_batch_size(const struct load *load, uint64_t now)
     return left < options->pipeline ? (size_t)left : options->pipeline;
 }
 
+/* Has the run sent all that its rate allows up to now? */
+static bool is_ahead(const struct load *load, uint64_t now)
+{
+    double seconds = (double)(now - load->began_ns) / NS_PER_S;
+    return load->options->rate > 0 && (double)load->sent > seconds * (double)load->options->rate;
+}
+
 /* Writes the next batch, if there is to be one. */
 static void begin_batch(struct load *load, struct connection *connection, uint64_t now)
 {
     size_t count = next_batch_size(load, now);
     if (count == 0)
         return;
+    if (is_ahead(load, now)) {
+        connection->waits_for_turn = true;
+        load->waiting++;
+        return;
+    }
     work_renew(&load->work, &load->numbers, connection->batch, count);
     connection->batch_bytes = count * load->work.size;
     connection->written = 0;
@@ -324,6 +342,20 @@ static void read_replies(struct load *load, struct connection *connection)
         batch_answered(load, connection);
 }
 
+/* Those that waited for their turn try again. */
+static void begin_waiting(struct load *load)
+{
+    uint64_t now = now_ns();
+    for (unsigned i = 0; i < load->options->connections && !is_ahead(load, now); i++) {
+        struct connection *connection = &load->connections[i];
+        if (!connection->waits_for_turn)
+            continue;
+        connection->waits_for_turn = false;
+        load->waiting--;
+        begin_batch(load, connection, now);
+    }
+}
+
 static void load_run(struct load *load)
 {
     struct epoll_event events[EVENTS_PER_WAIT];
@@ -333,11 +365,14 @@ static void load_run(struct load *load)
     for (unsigned i = 0; i < load->options->connections; i++)
         begin_batch(load, &load->connections[i], now_ns());
 
-    while (load->busy > 0) {
-        int count = epoll_wait(load->epoll_fd, events, EVENTS_PER_WAIT, SILENCE_LIMIT_MS);
+    while (load->busy > 0 || load->waiting > 0) {
+        int wait_ms = load->waiting > 0 ? 1 : SILENCE_LIMIT_MS;
+        int count = epoll_wait(load->epoll_fd, events, EVENTS_PER_WAIT, wait_ms);
         if (count < 0 && errno != EINTR)
             die("epoll: %s", strerror(errno));
-        if (count == 0)
+        if (load->waiting > 0)
+            begin_waiting(load);
+        else if (count == 0)
             die("the server has been silent for %d ms, %u batches being under way",
                 SILENCE_LIMIT_MS, load->busy);
         for (int i = 0; i < count; i++) {
@@ -437,6 +472,7 @@ static void print_usage(void)
          "  --pipeline N       requests in a batch, default 16\n"
          "  --seconds S        length of the run, default 1\n"
          "  --requests N       this many requests instead, however long they take\n"
+         "  --rate N           at most so many requests a second, default as many as possible\n"
          "  --work NAME        default incr-hot; or: custom COMMAND\n"
          "  --keys N           how many keys {key} picks from, default 1000000\n"
          "  --items N          how many items {item} walks over, default 100000\n"
@@ -444,7 +480,7 @@ static void print_usage(void)
          "  --spread N         scatter {user} over N ids instead of counting up\n"
          "  --script FILE      load this Lua script; {sha} is its name\n"
          "  --csv | --json     the report for a program\n"
-         "fields of a command: {key} {seq} {user} {item} {sha}, as in\n"
+         "fields of a command: {key} {seq} {user} {item} {zipf} {sha}, as in\n"
          "  --work custom \"LIKE video:{item} {user}\"\n"
          "works:");
     for (size_t i = 0; work_name(i); i++)
@@ -485,6 +521,8 @@ static void take_option(struct options *options, const char *name, const char *v
         options->seconds = positive_seconds(value);
     else if (strcmp(name, "requests") == 0)
         options->requests = whole_number(name, value, 1, UINT64_MAX / 2);
+    else if (strcmp(name, "rate") == 0)
+        options->rate = whole_number(name, value, 1, 1000000000);
     else if (strcmp(name, "work") == 0)
         options->work_name = value;
     else if (strcmp(name, "keys") == 0)
@@ -523,6 +561,7 @@ static struct options parse_options(int argc, char **argv)
         {"pipeline", required_argument, NULL, 0},
         {"seconds", required_argument, NULL, 0},
         {"requests", required_argument, NULL, 0},
+        {"rate", required_argument, NULL, 0},
         {"work", required_argument, NULL, 0},
         {"keys", required_argument, NULL, 0},
         {"items", required_argument, NULL, 0},

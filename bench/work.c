@@ -1,6 +1,7 @@
 #include "work.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,6 +29,7 @@ static const struct {
     {"like-new", "LIKE video1 " UUID},
     {"like-numeric", "LIKE video1 {user}"},
     {"like-items", "LIKE video:{item} {user}"},
+    {"like-zipf", "LIKE video:{zipf} {user}"},
     {"sadd-new", "SADD video1 " UUID},
     {"sadd-numeric", "SADD video1 {user}"},
     {"sadd-items", "SADD video:{item} {user}"},
@@ -38,10 +40,8 @@ static const struct {
     const char *text;
     unsigned width;
 } fields[] = {
-    [WORK_KEY] = {"{key}", 12},
-    [WORK_SEQ] = {"{seq}", 12},
-    [WORK_USER] = {"{user}", 10},
-    [WORK_ITEM] = {"{item}", 8},
+    [WORK_KEY] = {"{key}", 12},  [WORK_SEQ] = {"{seq}", 12},  [WORK_USER] = {"{user}", 10},
+    [WORK_ITEM] = {"{item}", 8}, [WORK_ZIPF] = {"{zipf}", 8},
 };
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
@@ -207,6 +207,14 @@ static uint64_t scatter(uint64_t seq, uint64_t spread)
     return spread == 0 ? seq : seq % spread * prime % spread;
 }
 
+/* The inverse of a distribution whose density falls as 1 / n. */
+static uint64_t zipf_below(uint64_t *state, uint64_t limit)
+{
+    double share = (double)(next_random(state) >> 11) * 0x1p-53;
+    uint64_t number = (uint64_t)exp(share * log((double)limit + 1)) - 1;
+    return number < limit ? number : limit - 1;
+}
+
 static uint64_t number_for(enum work_field field, struct work_numbers *numbers)
 {
     switch (field) {
@@ -218,6 +226,8 @@ static uint64_t number_for(enum work_field field, struct work_numbers *numbers)
         return USER_BASE + scatter(numbers->seq, numbers->spread);
     case WORK_ITEM:
         return numbers->seq % numbers->items;
+    case WORK_ZIPF:
+        return zipf_below(&numbers->random, numbers->items);
     }
     return 0;
 }

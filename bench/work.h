@@ -12,6 +12,7 @@
  *   {user}  10 digits, a new user with each request: 1000000000 + {seq},
  *           scattered over `spread` ids if that is not 0
  *   {item}   8 digits, {seq} modulo `items`
+ *   {zipf}   8 digits, random below `items`, small ones more often (1 / n)
  *   {sha}   the name of the script that was loaded */
 #ifndef BENCH_WORK_H
 #define BENCH_WORK_H
@@ -22,7 +23,7 @@
 #define WORK_SLOTS_MAX  8
 #define WORK_SPREAD_MAX 1000000000u
 
-enum work_field { WORK_KEY, WORK_SEQ, WORK_USER, WORK_ITEM };
+enum work_field { WORK_KEY, WORK_SEQ, WORK_USER, WORK_ITEM, WORK_ZIPF };
 
 struct work_slot {
     size_t offset; /* of the digits, from the beginning of the request */
