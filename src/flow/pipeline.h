@@ -34,4 +34,9 @@ struct pipeline_stats {
     struct store_stats store;
 };
 
+struct service;
+
+/* All zero without a store. Any thread. */
+void pipeline_read(const struct service *service, struct pipeline_stats *ret_stats);
+
 #endif

@@ -28,6 +28,10 @@ struct service {
     const struct kinds *kinds;
     enum ack ack;
     struct watch *watch; /* owned: who wants to hear of changes */
+
+    /* Set by the owner before the first batch; both NULL without a store. */
+    struct desk *desk;         /* flow/desk.h: questions that take a while */
+    struct pipeline *pipeline; /* flow/pipeline.h: the way to the store */
 };
 
 void service_init(struct service *service, struct env *env, struct hot *hot, struct log *log,
