@@ -140,6 +140,11 @@ def speed_rows(settings):
                  cells(LIKE, REDIS_SADD, (16, 64), (1.2, 2.4), (1.6, 3.9))),
         SpeedRow("durable", "INCR one key, durable, 500 connections, pipeline 16", "ours with `--ack memory`",
                  cells(INCR, ("tallyd-memory", "incr-hot"), (16,), (0.75,), (0.85,), connections=500)),
+        SpeedRow("store-incr", "INCR one key with the store behind it, pipeline 1 / 16 / 64", "ours with `--store none`",
+                 cells(INCR, ("tallyd-log", "incr-hot"), (1, 16, 64), (0.85,) * 3, (0.95,) * 3)),
+        SpeedRow("store-like", "LIKE by new users with the store behind it, pipeline 1 / 16 / 64",
+                 "ours with `--store none`",
+                 cells(LIKE, ("tallyd-log", "like-new"), (1, 16, 64), (0.85,) * 3, (0.95,) * 3)),
         SpeedRow("cpu", "server CPU per request, pipeline 16: INCR / LIKE", "Redis INCR / the Lua script",
                  cells(INCR, REDIS_INCR, (16,), (0.85,), (0.65,))
                  + cells(LIKE, REDIS_SCRIPT, (16,), (0.25,), (0.17,)), figure=Cell.cpu),
@@ -157,6 +162,16 @@ def speed_rows(settings):
                  "SADD in Redis, no persistence",
                  cells(LIKE, REDIS_SADD, (16, 64), NO_LIMITS, NO_LIMITS, client=REFERENCE)),
     ]
+
+
+def before_rows():
+    """The same work on an earlier version: what has become of its speed."""
+    before = "an earlier version"
+    depths, musts, aims = (1, 16, 64), (0.85,) * 3, (0.95,) * 3
+    return [SpeedRow("before-incr", "INCR one key, pipeline 1 / 16 / 64", before,
+                     cells(INCR, ("tallyd-before", "incr-hot"), depths, musts, aims)),
+            SpeedRow("before-like", "LIKE by new users, pipeline 1 / 16 / 64", before,
+                     cells(LIKE, ("tallyd-before", "like-new"), depths, musts, aims))]
 
 
 # --- rows that measure by themselves ---

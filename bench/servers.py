@@ -26,6 +26,9 @@ REDIS_FLAGS = {
 TALLY_FLAGS = {
     "tallyd": ["--ack", "durable"],
     "tallyd-memory": ["--ack", "memory"],
+    "tallyd-log": ["--store", "none"],
+    "tallyd-free": [],  # on all cores
+    "tallyd-before": [],
 }
 TITLES = {
     "redis": "Redis, no persistence",
@@ -33,6 +36,9 @@ TITLES = {
     "redis-everysec": "Redis, appendfsync everysec",
     "tallyd": "tallyd, durable",
     "tallyd-memory": "tallyd, --ack memory",
+    "tallyd-log": "tallyd, --store none",
+    "tallyd-free": "tallyd, on all cores",
+    "tallyd-before": "tallyd, an earlier version",
 }
 
 
@@ -112,13 +118,17 @@ class Server:
         self.kind = kind
         self.folder = folder
         self.port = free_port()
+        self.http_port = free_port()
         self.process = None
         self.command = [*wrapper, *self._own_command(programs)]
         os.makedirs(folder, exist_ok=True)
 
     def _own_command(self, programs):
+        if self.kind == "tallyd-before":
+            return [programs.tallyd_before, "--data", os.path.join(self.folder, "data"),
+                    "--resp", f"127.0.0.1:{self.port}", "--workers", "1"]
         if is_ours(self.kind):
-            return [programs.tallyd, "--data", os.path.join(self.folder, "data"),
+            return [programs.tallyd, "--http", f"127.0.0.1:{self.http_port}", "--data", os.path.join(self.folder, "data"),
                     "--resp", f"127.0.0.1:{self.port}", "--workers", "1", *TALLY_FLAGS[self.kind]]
         return [programs.redis_server, "--port", str(self.port), "--bind", "127.0.0.1", "--dir", self.folder,
                 "--save", "", "--auto-aof-rewrite-percentage", "0", *REDIS_FLAGS[self.kind]]
@@ -126,9 +136,10 @@ class Server:
     def start(self):
         """Returns how many seconds it took until a PING was answered."""
         began = time.monotonic()
+        prepare = None if self.kind == "tallyd-free" else pinned(SERVER_CORE)
         with open(os.path.join(self.folder, "output"), "ab") as output:
             self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
-                                            preexec_fn=pinned(SERVER_CORE))
+                                            preexec_fn=prepare)
         while not self._answers():
             if self.process.poll() is not None:
                 raise Failed(f"{self.kind} ended with {self.process.returncode}: {self.last_words()}")
