@@ -63,10 +63,10 @@ struct store_unit {
     int64_t deadline_ms;
     const struct store_reaction *reactions; /* an item: in order */
     size_t reaction_count;
-    struct slice raw; /* its events as sections (core/event.h), for a retry or the DLQ */
+    struct slice raw; /* its events, for a retry or the DLQ; as store_raw_next() reads them */
 
     /* the answer */
-    enum err code; /* ERR_REFUSED: not applied, now waiting for a retry */
+    enum err code; /* ERR_REFUSED, ERR_BUSY: not applied, now waiting */
     char reason[STORE_REASON_BYTES];
 };
 
@@ -101,7 +101,7 @@ struct store_life {
     uint64_t row; /* grows with time: the cursor */
     unsigned char event_id[STORE_EVENT_ID_BYTES];
     struct slice id;
-    struct slice delta; /* decimal digits */
+    struct slice delta; /* decimal digits; an item's by kind: {"like":3,"dislike":-1} */
     enum lifecycle_state state;
     uint32_t retry_count;
     uint32_t events;
@@ -182,15 +182,20 @@ struct store_ops {
     /* Applies all or nothing. Units that the store refuses do not keep the others
      * back: they are written down as RETRYING, with the time of their next attempt
      * (lifecycle.h), and say so in `code`. A unit whose id has an earlier one that still waits
-     * is written down as PENDING behind it. On success batch->after is the mark. */
+     * is written down as PENDING behind it (ERR_BUSY). A dead letter holds the later ones of
+     * its id back, too, unless both only add: then their order makes no difference.
+     * On success batch->after is the mark, and batch->after.counters etc. are filled in. */
     enum err (*apply)(struct store *store, struct store_batch *batch, struct error *error);
 
-    /* The oldest unit whose next attempt is due (it, and those PENDING behind it, in
-     * order): calls back with the raw events, ERR_NOT_FOUND if none is. */
+    /* The oldest unit whose next attempt is due: calls back once with its raw events,
+     * ERR_NOT_FOUND if none is. Those PENDING behind it are due when it is done. */
     enum err (*due)(struct store *store, int64_t now_ms, store_letter_fn *visit, void *arg,
                     struct error *error);
 
-    /* Tries a waiting unit once more: SUCCESS, RETRYING again, or FAILED and a dead letter. */
+    /* Tries a waiting unit once more: SUCCESS, RETRYING again, or FAILED and a dead letter.
+     * `unit` has the event_id of its letter; `code` says what came of it: ERR_OK,
+     * ERR_REFUSED (it waits again) or ERR_DENIED (it is a dead letter now). ERR_NOT_FOUND: it
+     * does not wait; ERR_BUSY: an earlier one of its id does. */
     enum err (*retry)(struct store *store, struct store_unit *unit, int64_t now_ms,
                       struct error *error);
 
@@ -206,8 +211,8 @@ struct store_ops {
                      int64_t keys_before_ms, uint32_t limit, uint64_t *ret_removed,
                      struct error *error);
 
-    /* The audit: puts a count right by `by`, or the members of an item from scratch, and
-     * writes down why. */
+    /* The audit: puts a count right by `by`, or the members of an item from scratch (the
+     * counts stay as they are), and writes down why. ERR_NOT_FOUND. */
     enum err (*mend)(struct store *store, struct slice id, struct slice kind,
                      const struct number *by, struct slice text, int64_t now_ms,
                      struct error *error);
@@ -301,5 +306,78 @@ struct store {
 struct store_reader {
     struct store *store;
 };
+
+/* Raw events are sections one behind the other, each with its size as a varint in front.
+ * Takes the first section off `raw`: ERR_NOT_FOUND behind the last, ERR_CORRUPT. */
+enum err store_raw_next(struct slice *raw, struct slice *ret_section);
+
+/* Callers use these, not the table: what is true of every store is checked here. */
+enum err store_mark(struct store *store, struct state_mark *ret_mark, struct error *error);
+enum err store_apply(struct store *store, struct store_batch *batch, struct error *error);
+enum err store_due(struct store *store, int64_t now_ms, store_letter_fn *visit, void *arg,
+                   struct error *error);
+enum err store_retry(struct store *store, struct store_unit *unit, int64_t now_ms,
+                     struct error *error);
+enum err store_redrive(struct store *store, const unsigned char *event_id, int64_t now_ms,
+                       uint64_t *ret_count, struct error *error);
+enum err store_discard(struct store *store, const unsigned char *event_id, int64_t now_ms,
+                       uint64_t *ret_count, struct error *error);
+enum err store_thin(struct store *store, int64_t lives_before_ms, int64_t history_before_ms,
+                    int64_t keys_before_ms, uint32_t limit, uint64_t *ret_removed,
+                    struct error *error);
+enum err store_mend(struct store *store, struct slice id, struct slice kind,
+                    const struct number *by, struct slice text, int64_t now_ms,
+                    struct error *error);
+enum err store_mend_members(struct store *store, struct slice item,
+                            const struct store_reaction *members, size_t count, struct slice text,
+                            int64_t now_ms, struct error *error);
+enum err store_note(struct store *store, const struct store_audit *audit, struct error *error);
+enum err store_rebase(struct store *store, const struct slice *ids, const struct number *sums,
+                      size_t count, struct log_position position, struct error *error);
+enum err store_erase(struct store *store, struct slice user, struct slice stub, int64_t now_ms,
+                     uint64_t *ret_rows, struct error *error);
+enum err store_rest(struct store *store, struct error *error);
+
+enum err store_reader_open(struct store *store, struct store_reader **ret, struct error *error);
+void store_reader_close(struct store_reader *reader); /* NULL does nothing */
+enum err store_load(struct store_reader *reader, struct slice id, store_target_fn *visit, void *arg,
+                    struct error *error);
+enum err store_load_slice(struct store_reader *reader, struct slice item, uint32_t slice,
+                          store_members_fn *visit, void *arg, struct error *error);
+enum err store_find_user(struct store_reader *reader, struct slice name, uint32_t *ret_number,
+                         struct error *error);
+enum err store_names(struct store_reader *reader, const uint32_t *numbers, size_t count,
+                     store_name_fn *visit, void *arg, struct error *error);
+enum err store_find_key(struct store_reader *reader, uint64_t low, uint64_t high,
+                        store_key_fn *visit, void *arg, struct error *error);
+enum err store_hashes(struct store_reader *reader, bool users, uint64_t *cursor, uint32_t limit,
+                      store_hash_fn *visit, void *arg, struct error *error);
+enum err store_keys(struct store_reader *reader, int64_t since_ms, uint64_t *cursor, uint32_t limit,
+                    store_key_fn *visit, void *arg, struct error *error);
+enum err store_scan(struct store_reader *reader, uint64_t *cursor, uint32_t limit,
+                    store_target_fn *visit, void *arg, struct error *error);
+enum err store_items_of(struct store_reader *reader, struct slice user, uint64_t *cursor,
+                        uint32_t limit, store_item_fn *visit, void *arg, struct error *error);
+enum err store_lives(struct store_reader *reader, const struct store_life_filter *filter,
+                     uint64_t *cursor, uint32_t limit, store_life_fn *visit, void *arg,
+                     struct error *error);
+enum err store_letters(struct store_reader *reader, uint64_t *cursor, uint32_t limit,
+                       store_letter_fn *visit, void *arg, struct error *error);
+enum err store_letter(struct store_reader *reader, const unsigned char *event_id,
+                      store_letter_fn *visit, void *arg, struct error *error);
+enum err store_past(struct store_reader *reader, struct slice item, struct slice user,
+                    uint64_t *cursor, uint32_t limit, store_past_fn *visit, void *arg,
+                    struct error *error);
+enum err store_audits(struct store_reader *reader, uint64_t *cursor, uint32_t limit,
+                      store_audit_fn *visit, void *arg, struct error *error);
+enum err store_base(struct store_reader *reader, struct slice id, struct number *ret_sum,
+                    struct number *ret_discarded, struct log_position *ret_position,
+                    struct error *error);
+enum err store_inspect(struct store_reader *reader, struct slice id, struct slice kind,
+                       struct number *ret_value, int64_t *ret_members, struct state_mark *ret_mark,
+                       struct error *error);
+
+void store_stats(struct store *store, struct store_stats *ret_stats);
+void store_close(struct store *store); /* NULL does nothing */
 
 #endif
