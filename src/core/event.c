@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/varint.h"
+#include "core/user.h"
 
 #define TYPE_MASK  0x0fu
 #define FLAGS_MASK 0xf0u
@@ -15,12 +16,18 @@
 
 #define DIGITS_MAX (1u + NUMBER_DIGITS_MAX) /* with a sign */
 
+/* What stands where something was erased; the most of them, with a zero byte behind,
+ * are as long as the longest user with a number. */
+#define ERASED_BYTE '~'
+#define ERASED_MAX  (NAME_SIZE_MAX + LIMIT_USER_BYTES + VARINT32_SIZE_MAX - 1u)
+
 static_assert(LIMIT_EVENT_BYTES < 1u << 14, "NAME_SIZE_MAX holds the size of every name");
-static_assert(1u + VARINT32_SIZE_MAX + 9u * NAME_SIZE_MAX + LIMIT_ID_BYTES + LIMIT_USER_BYTES +
+static_assert(1u + 2u * VARINT32_SIZE_MAX + 9u * NAME_SIZE_MAX + LIMIT_ID_BYTES + LIMIT_USER_BYTES +
                       3u * LIMIT_KIND_BYTES + LIMIT_KEY_BYTES + 9u /* fingerprint, flags */ +
                       2u * DIGITS_MAX + LIMIT_REGION_BYTES <=
                   LIMIT_EVENT_BYTES,
               "the largest event fits LIMIT_EVENT_BYTES");
+static_assert(LIMIT_KIND_BYTES < 1u << 7, "erase_event() counts on a kind's size in one byte");
 static_assert(3 * VARINT_SIZE_MAX + VARINT32_SIZE_MAX <= SECTION_HEADER_MAX,
               "the largest header fits SECTION_HEADER_MAX");
 
@@ -71,6 +78,26 @@ static char *put_bytes(char *to, struct slice bytes)
     return to + bytes.size;
 }
 
+static char *put_user(char *to, struct slice user, uint32_t user_number)
+{
+    assert(user.size > 0 && user.size <= LIMIT_USER_BYTES);
+
+    uint32_t own;
+    to = put_bytes(to, user);
+    if (user_is_numeric(user, &own))
+        return to;
+    return varint_put(to, user_number == EVENT_NO_NUMBER ? 0 : (uint64_t)user_number + 1);
+}
+
+static char *put_erased(char *to, size_t size)
+{
+    assert(size > 0 && size <= ERASED_MAX);
+
+    memset(to, ERASED_BYTE, size);
+    to[size] = '\0';
+    return to + size + 1;
+}
+
 static char *put_head(char *to, enum event_type type, unsigned flags, uint32_t incarnation,
                       struct slice id)
 {
@@ -95,17 +122,17 @@ void section_add(struct section *section, uint32_t incarnation, struct slice id,
 }
 
 void section_react(struct section *section, uint32_t incarnation, struct slice item,
-                   struct slice user, struct slice before, struct slice after, struct slice region)
+                   struct slice user, uint32_t user_number, struct slice before, struct slice after,
+                   struct slice region)
 {
     assert(item.size > 0 && item.size <= LIMIT_ID_BYTES);
-    assert(user.size > 0 && user.size <= LIMIT_USER_BYTES);
     assert(before.size <= LIMIT_KIND_BYTES && after.size <= LIMIT_KIND_BYTES);
     assert(region.size <= LIMIT_REGION_BYTES);
 
-    char *to = section_room(section, 1 + VARINT32_SIZE_MAX + 5 * NAME_SIZE_MAX + item.size +
+    char *to = section_room(section, 1 + 2 * VARINT32_SIZE_MAX + 5 * NAME_SIZE_MAX + item.size +
                                          user.size + before.size + after.size + region.size);
     to = put_head(to, EVENT_REACT, region.size > 0 ? EVENT_REGIONAL : 0, incarnation, item);
-    to = put_bytes(to, user);
+    to = put_user(to, user, user_number);
     to = put_bytes(to, before);
     to = put_bytes(to, after);
     if (region.size > 0)
@@ -152,13 +179,19 @@ static char *put_body(char *to, const struct event *event)
     case EVENT_EXPIRE:
         return varint_put(to, (uint64_t)event->deadline_ms);
     case EVENT_REACT:
-        assert(event->user.size > 0 && event->user.size <= LIMIT_USER_BYTES);
         assert(event->before.size <= LIMIT_KIND_BYTES && event->after.size <= LIMIT_KIND_BYTES);
-        to = put_bytes(to, event->user);
+        to = event->erased ? put_erased(to, event->erased_bytes)
+                           : put_user(to, event->user, event->user_number);
         to = put_bytes(to, event->before);
         return put_bytes(to, event->after);
     case EVENT_NOTHING:
         assert(event->key.size > 0);
+        return to;
+    case EVENT_REPAIR:
+        assert(event->kind.size <= LIMIT_KIND_BYTES && (unsigned)event->place < PLACE_COUNT);
+        to = put_bytes(to, event->kind);
+        to = put_amount(to, &event->amount);
+        *to++ = (char)event->place;
         return to;
     }
     abort(); /* not an event type */
@@ -178,7 +211,7 @@ static char *put_key(char *to, struct slice key, const struct event_answer *answ
 
 static bool has_amount(enum event_type type)
 {
-    return type == EVENT_ADD || type == EVENT_RESET;
+    return type == EVENT_ADD || type == EVENT_RESET || type == EVENT_REPAIR;
 }
 
 void section_event(struct section *section, const struct event *event)
@@ -194,6 +227,8 @@ void section_event(struct section *section, const struct event *event)
         flags |= EVENT_KEYED;
     if (event->region.size > 0)
         flags |= EVENT_REGIONAL;
+    if (event->type == EVENT_REACT && event->erased)
+        flags |= EVENT_ERASED;
 
     char *to = section_room(section, LIMIT_EVENT_BYTES);
     to = put_head(to, event->type, flags, event->incarnation, event->id);
@@ -363,6 +398,57 @@ static bool take_deadline(struct cursor *cursor, int64_t *ret_deadline_ms)
     return true;
 }
 
+static bool take_user(struct cursor *cursor, struct event *event)
+{
+    uint32_t number;
+    if (!take_bytes(cursor, "the user", 1, LIMIT_USER_BYTES, &event->user))
+        return false;
+    if (user_is_numeric(event->user, &number))
+        return true;
+    if (!take_number32(cursor, "the user's number", &number))
+        return false;
+    event->user_number = number == 0 ? EVENT_NO_NUMBER : number - 1;
+    return true;
+}
+
+static size_t erased_run(const char *begin, const char *end)
+{
+    const char *at = begin;
+    while (at < end && *at == ERASED_BYTE)
+        at++;
+    return (size_t)(at - begin);
+}
+
+static bool take_erased(struct cursor *cursor, struct event *event)
+{
+    size_t size = erased_run(cursor->at, cursor->end);
+    if (size == 0 || size > ERASED_MAX || cursor->at + size == cursor->end ||
+        cursor->at[size] != '\0')
+        return refuse(cursor, "the erased user", "is not erased as it should be");
+    event->erased = true;
+    event->erased_bytes = (uint32_t)size;
+    cursor->at += size + 1;
+    return true;
+}
+
+static bool take_reaction(struct cursor *cursor, unsigned flags, struct event *event)
+{
+    return (flags & EVENT_ERASED ? take_erased(cursor, event) : take_user(cursor, event)) &&
+           take_bytes(cursor, "the kind before", 0, LIMIT_KIND_BYTES, &event->before) &&
+           take_bytes(cursor, "the kind after", 0, LIMIT_KIND_BYTES, &event->after);
+}
+
+static bool take_place(struct cursor *cursor, enum event_place *ret_place)
+{
+    unsigned place;
+    if (!take_byte(cursor, "the place", &place))
+        return false;
+    if (place >= PLACE_COUNT)
+        return refuse_at(cursor, cursor->at - 1, "the place", "is not known");
+    *ret_place = (enum event_place)place;
+    return true;
+}
+
 static bool take_body(struct cursor *cursor, unsigned flags, struct event *event)
 {
     switch (event->type) {
@@ -376,11 +462,13 @@ static bool take_body(struct cursor *cursor, unsigned flags, struct event *event
     case EVENT_EXPIRE:
         return take_deadline(cursor, &event->deadline_ms);
     case EVENT_REACT:
-        return take_bytes(cursor, "the user", 1, LIMIT_USER_BYTES, &event->user) &&
-               take_bytes(cursor, "the kind before", 0, LIMIT_KIND_BYTES, &event->before) &&
-               take_bytes(cursor, "the kind after", 0, LIMIT_KIND_BYTES, &event->after);
+        return take_reaction(cursor, flags, event);
     case EVENT_NOTHING:
         return true;
+    case EVENT_REPAIR:
+        return take_bytes(cursor, "the kind", 0, LIMIT_KIND_BYTES, &event->kind) &&
+               take_amount(cursor, "the amount", flags & EVENT_BIG, &event->amount) &&
+               take_place(cursor, &event->place);
     }
     return false;
 }
@@ -396,13 +484,24 @@ static bool take_fingerprint(struct cursor *cursor, uint64_t *ret_fingerprint)
     return true;
 }
 
+static bool is_erased_key(const struct event *event)
+{
+    const char *key = event->key.data;
+    return erased_run(key, key + event->key.size) == event->key.size &&
+           event->answer.fingerprint == 0;
+}
+
 static bool take_key(struct cursor *cursor, struct event *event)
 {
     struct event_answer *answer = &event->answer;
     unsigned flags;
+    const char *begin = cursor->at;
     if (!take_bytes(cursor, "the key", 1, LIMIT_KEY_BYTES, &event->key) ||
-        !take_fingerprint(cursor, &answer->fingerprint) ||
-        !take_byte(cursor, "the answer's flags", &flags))
+        !take_fingerprint(cursor, &answer->fingerprint))
+        return false;
+    if (event->erased && !is_erased_key(event))
+        return refuse_at(cursor, begin, "the key", "is there although the user was erased");
+    if (!take_byte(cursor, "the answer's flags", &flags))
         return false;
     if (flags & ~(ANSWER_BIG | ANSWER_CHANGED))
         return refuse_at(cursor, cursor->at - 1, "the answer's flags", "are not all known");
@@ -420,10 +519,10 @@ static bool take_head(struct cursor *cursor, enum event_type *ret_type, unsigned
     unsigned type = head & TYPE_MASK;
     unsigned flags = head & FLAGS_MASK;
     const char *fault = NULL;
-    if (type < EVENT_ADD || type > EVENT_NOTHING)
+    if (type < EVENT_ADD || type > EVENT_REPAIR)
         fault = "is of an unknown type";
-    else if (flags & ~(EVENT_BIG | EVENT_KEYED | EVENT_REGIONAL))
-        fault = "has an unknown flag";
+    else if ((flags & EVENT_ERASED) && type != EVENT_REACT)
+        fault = "is erased, but has no user";
     else if ((flags & EVENT_BIG) && !has_amount((enum event_type)type))
         fault = "has a big amount, but no amount";
     else if (type == EVENT_NOTHING && !(flags & EVENT_KEYED))
@@ -497,6 +596,7 @@ enum err section_next(struct section_reader *reader, struct event *ret_event, st
         .origin = reader->origin,
         .sequence = reader->next_sequence,
         .time_ms = reader->time_ms,
+        .user_number = EVENT_NO_NUMBER,
     };
     if (!take_event(&cursor, ret_event)) {
         event_done(ret_event);
@@ -516,4 +616,47 @@ void event_done(struct event *event)
         number_done(&event->amount);
     if (event->answer.value.big)
         number_done(&event->answer.value);
+}
+
+/* ---- erasing ---- */
+
+/* `head` is the event's first byte; the event's slices lie behind it. */
+static void erase_event(char *head, const struct event *event)
+{
+    char *user = head + (event->user.data - head);
+    char size[NAME_SIZE_MAX];
+    user -= varint_put(size, event->user.size) - size;
+    char *before = head + (event->before.data - head) - 1; /* its size is one byte */
+
+    *head = (char)((unsigned char)*head | EVENT_ERASED);
+    put_erased(user, (size_t)(before - user) - 1);
+    if (event->key.size > 0) {
+        char *key = head + (event->key.data - head);
+        memset(key, ERASED_BYTE, event->key.size);
+        memset(key + event->key.size, 0, sizeof(event->answer.fingerprint));
+    }
+}
+
+enum err section_erase(char *section, size_t size, struct slice user, uint64_t *ret_changed,
+                       struct error *error)
+{
+    assert(section && ret_changed);
+
+    uint64_t changed = 0;
+    struct section_reader reader;
+    enum err err = section_open(&reader, (struct slice){section, size}, error);
+    while (!err) {
+        char *head = section + (reader.at - reader.begin);
+        struct event event;
+        err = section_next(&reader, &event, error);
+        if (err)
+            break;
+        if (event.type == EVENT_REACT && !event.erased && slice_equal(event.user, user)) {
+            erase_event(head, &event);
+            changed++;
+        }
+        event_done(&event);
+    }
+    *ret_changed = changed;
+    return err == ERR_NOT_FOUND ? ERR_OK : err;
 }

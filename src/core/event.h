@@ -13,14 +13,16 @@
  *   CREATE   shards(varint) policy(varint) idle_s(varint) floor flag(varint) floor(zigzag)
  *   EXPIRE   deadline_ms(varint, 0 = never)
  *   REACT    user(bytes) [number(varint)] kind before(bytes) kind after(bytes)
+ *            erased: '~'... zero byte, kind before(bytes) kind after(bytes)
  *   NOTHING  a keyed write that changed nothing: only its answer is kept
  *   REPAIR   kind(bytes) amount place(1 byte): the audit has put right what some place
  *            held; changes no sum
  *
  *   number   the user's number + 1, or 0 for none; not there when the user's name is itself
- *            a number (users_numeric()), and not when EVENT_ERASED is set
- *   EVENT_ERASED on a REACT: the user was erased; the name, and the key if there is one,
- *            are so many '~', and only the counts can be followed
+ *            a number (core/user.h)
+ *   erased   with EVENT_ERASED: user and number have given way to so many '~' and a zero
+ *            byte, so that the event's size stays; a key's bytes are '~', too, and its
+ *            fingerprint is 0. Only the counts can be followed
  *
  *   amount   = zigzag varint, or bytes of decimal digits when EVENT_BIG is set
  *   key      = key(bytes) fingerprint(8 bytes, low byte first) answer, when EVENT_KEYED is set
@@ -32,8 +34,8 @@
  * type that is not known, an empty id. So what is read and written again is the
  * same to the byte.
  *
- * An event says everything it needs by itself: names, not numbers of this
- * process. Pure: no I/O, no clock. */
+ * An event says everything it needs by itself. A user's number stands beside the
+ * name, so that all who read the log agree on it. Pure: no I/O, no clock. */
 #ifndef CORE_EVENT_H
 #define CORE_EVENT_H
 
@@ -58,6 +60,7 @@ enum event_type {
     EVENT_EXPIRE,
     EVENT_REACT,
     EVENT_NOTHING,
+    EVENT_REPAIR,
 };
 
 /* Where the audit found a wrong value. */
@@ -67,7 +70,7 @@ enum event_place { PLACE_HOT, PLACE_HOT_MEMBERS, PLACE_STORE, PLACE_STORE_MEMBER
 #define EVENT_NO_NUMBER UINT32_MAX
 
 /* The flags in an event's head, above the four bits of its type. */
-#define EVENT_BIG      0x10u /* ADD, RESET: the amount is beyond 64 bits */
+#define EVENT_BIG      0x10u /* ADD, RESET, REPAIR: the amount is beyond 64 bits */
 #define EVENT_KEYED    0x20u
 #define EVENT_REGIONAL 0x40u
 #define EVENT_ERASED   0x80u /* REACT */
@@ -90,12 +93,13 @@ struct event {
     struct slice id;        /* counter or item */
     struct slice user;      /* REACT */
     uint32_t user_number;   /* REACT, of a named user; EVENT_NO_NUMBER = none */
-    bool erased;            /* REACT: `user` says nothing */
+    bool erased;            /* REACT: there is no `user`, and `key` says nothing */
+    uint32_t erased_bytes;  /* with it: the '~' in the place of user and number */
     struct slice kind;      /* REPAIR: of an item; size 0 = a counter */
     enum event_place place; /* REPAIR */
     struct slice before;    /* REACT: kind's name, size 0 = none */
     struct slice after;
-    struct number amount;       /* ADD, RESET: the difference */
+    struct number amount;       /* ADD, RESET: the difference; REPAIR: what was missing */
     uint32_t next_incarnation;  /* DELETE */
     struct op_create create;    /* CREATE */
     int64_t deadline_ms;        /* EXPIRE */
@@ -132,7 +136,8 @@ static inline bool section_is_full(const struct section *section)
 void section_add(struct section *section, uint32_t incarnation, struct slice id, int64_t amount,
                  struct slice region);
 void section_react(struct section *section, uint32_t incarnation, struct slice item,
-                   struct slice user, struct slice before, struct slice after, struct slice region);
+                   struct slice user, uint32_t user_number, struct slice before, struct slice after,
+                   struct slice region);
 
 /* Any event. Its origin, sequence and time are the section's. */
 void section_event(struct section *section, const struct event *event);
@@ -162,5 +167,12 @@ enum err section_open(struct section_reader *reader, struct slice section, struc
  * to free. */
 enum err section_next(struct section_reader *reader, struct event *ret_event, struct error *error);
 void event_done(struct event *event);
+
+/* Takes the user out of the section's reactions, in place: what a log's scrub
+ * does to erase a user. The section stays a section of the same size and the same
+ * counts. Says how many events it has changed. ERR_CORRUPT when the section cannot
+ * be read: its events up to there are done. */
+enum err section_erase(char *section, size_t size, struct slice user, uint64_t *ret_changed,
+                       struct error *error);
 
 #endif

@@ -8,6 +8,7 @@
 #ifndef CORE_LOG_H
 #define CORE_LOG_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

@@ -72,6 +72,7 @@ static void sum_event(struct journal *journal, const struct event *event)
         break;
     case EVENT_EXPIRE:
     case EVENT_NOTHING:
+    case EVENT_REPAIR:
         break;
     }
 }

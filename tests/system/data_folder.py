@@ -116,11 +116,11 @@ class DataFolder(tallyd.Case):
         subprocess.run([program, path], check=True)
         with open(path, "rb") as file:
             before = file.read()
-        self.assert_start_fails(server, f"{path}: it has format version 2")
+        self.assert_start_fails(server, f"{path}: it has format version 3")
         for errand in ("--check", "--repair"):
             result = tallyd.run_program(errand, server.data)
             self.assertNotEqual(result.returncode, 0)
-            self.assertIn("format version 2", result.stderr)
+            self.assertIn("format version 3", result.stderr)
         with open(path, "rb") as file:
             self.assertEqual(file.read(), before)
 

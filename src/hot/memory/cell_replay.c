@@ -146,6 +146,7 @@ enum err cell_replay(struct cell *cell, const struct event *event, const struct 
         return ERR_OK;
     }
     case EVENT_NOTHING:
+    case EVENT_REPAIR:
         return ERR_OK;
     }
     return cannot_follow(event, "its type is not known", error);

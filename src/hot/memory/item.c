@@ -11,8 +11,9 @@ static void emit_reaction(struct cell *cell, const struct cell_turn *turn, const
 {
     struct slice name_before = kinds_name(cell->kinds, before);
     struct slice name_after = kinds_name(cell->kinds, after);
+    uint32_t number = op->user_class == USER_NAMED ? op->user_number : EVENT_NO_NUMBER;
     if (op->key.size == 0) {
-        section_react(turn->section, incarnation, op->id, op->user, name_before, name_after,
+        section_react(turn->section, incarnation, op->id, op->user, number, name_before, name_after,
                       op->region);
         return;
     }
@@ -21,6 +22,7 @@ static void emit_reaction(struct cell *cell, const struct cell_turn *turn, const
                              .incarnation = incarnation,
                              .id = op->id,
                              .user = op->user,
+                             .user_number = number,
                              .before = name_before,
                              .after = name_after});
 }

@@ -52,7 +52,7 @@ static enum err memory_replay(struct hot *base, const struct event *event, struc
                          (unsigned long long)origin->sequence);
     origin->sequence = event->sequence;
     enum err err = check_name(hot, event, error);
-    if (err)
+    if (err || event->erased)
         return err;
 
     struct cell_target target = {.id = event->id, .user = {.class = USER_UNKNOWN}};
@@ -80,7 +80,7 @@ static enum err memory_replay(struct hot *base, const struct event *event, struc
 static void memory_replay_ahead(struct hot *base, const struct event *event)
 {
     struct memory_hot *hot = (struct memory_hot *)base;
-    if (event->type == EVENT_REACT) {
+    if (event->type == EVENT_REACT && !event->erased) {
         struct user user;
         uint64_t hash;
         users_begin(hot->users, event->user, &user, &hash);

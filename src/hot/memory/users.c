@@ -9,6 +9,7 @@
 #include "base/lock.h"
 #include "base/memory.h"
 #include "base/uuid.h"
+#include "core/user.h"
 #include "hot/memory/heap.h"
 #include "hot/memory/table.h"
 
@@ -224,16 +225,6 @@ void users_free(struct users *users)
     free(users);
 }
 
-static bool is_number(struct slice text, uint32_t *ret_number)
-{
-    uint64_t value;
-    if (text.size > sizeof("4294967295") - 1 || !decimal_parse_unsigned(text, &value) ||
-        value > UINT32_MAX)
-        return false;
-    *ret_number = (uint32_t)value;
-    return true;
-}
-
 bool users_begin(const struct users *users, struct slice name, struct user *ret_user,
                  uint64_t *ret_hash)
 {
@@ -241,7 +232,7 @@ bool users_begin(const struct users *users, struct slice name, struct user *ret_
     assert(name.size <= LIMIT_USER_BYTES);
 
     uint32_t number;
-    if (is_number(name, &number)) {
+    if (user_is_numeric(name, &number)) {
         *ret_user = (struct user){.class = USER_NUMERIC, .number = number};
         return true;
     }

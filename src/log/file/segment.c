@@ -74,8 +74,9 @@ enum err segment_header_get(const char from[SEGMENT_HEADER_BYTES],
     uint32_t version = get32(from + 8);
     if (version != SEGMENT_VERSION)
         return error_set(error, ERR_INVALID,
-                         "it has format version %u, and this Tally knows version %u only", version,
-                         SEGMENT_VERSION);
+                         "it has format version %u, and this Tally knows version %u only: run the "
+                         "Tally that wrote it, or begin with an empty folder",
+                         version, SEGMENT_VERSION);
 
     struct segment_header header = {
         .log_id = get64(from + 16),

@@ -37,7 +37,7 @@
 #include "base/error.h"
 #include "base/slice.h"
 
-#define SEGMENT_VERSION      1u
+#define SEGMENT_VERSION      2u
 #define SEGMENT_HEADER_BYTES 4096u
 #define SEGMENT_ALIGN        4096u /* a segment's size is a multiple of it */
 
@@ -56,8 +56,8 @@ struct segment_header {
 
 void segment_header_put(const struct segment_header *header, char to[SEGMENT_HEADER_BYTES]);
 
-/* ERR_CORRUPT if the bytes are no such header, ERR_INVALID if they are one of a
- * newer format; the text begins in mid-sentence, behind the name of the file. */
+/* ERR_CORRUPT if the bytes are no such header, ERR_INVALID if they are one of
+ * another format; the text begins in mid-sentence, behind the name of the file. */
 enum err segment_header_get(const char from[SEGMENT_HEADER_BYTES],
                             struct segment_header *ret_header, struct error *error);
 

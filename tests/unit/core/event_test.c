@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/user.h"
 #include "unit/test.h"
 
 /* ---- helpers ---- */
@@ -68,6 +69,11 @@ static void assert_events_equal(const struct event *a, const struct event *b)
     assert_int_equal(a->incarnation, b->incarnation);
     assert_slices_equal(a->id, b->id);
     assert_slices_equal(a->user, b->user);
+    assert_int_equal(a->user_number, b->user_number);
+    assert_int_equal(a->erased, b->erased);
+    assert_int_equal(a->erased_bytes, b->erased_bytes);
+    assert_slices_equal(a->kind, b->kind);
+    assert_int_equal(a->place, b->place);
     assert_slices_equal(a->before, b->before);
     assert_slices_equal(a->after, b->after);
     assert_numbers_equal(&a->amount, &b->amount);
@@ -154,6 +160,28 @@ static struct number random_amount(void)
     return amount;
 }
 
+static struct slice tildes(size_t size)
+{
+    static char bytes[LIMIT_KEY_BYTES];
+    memset(bytes, '~', sizeof(bytes));
+    return (struct slice){bytes, size};
+}
+
+static void fill_reaction(struct event *event)
+{
+    uint32_t own;
+    event->before = random_bytes(0, LIMIT_KIND_BYTES);
+    event->after = random_bytes(0, LIMIT_KIND_BYTES);
+    if (random64() % 8 == 0) {
+        event->erased = true;
+        event->erased_bytes = 1 + (uint32_t)(random64() % LIMIT_USER_BYTES);
+        return;
+    }
+    event->user = coin() ? random_bytes(1, LIMIT_USER_BYTES) : SLICE("4294967295");
+    if (!user_is_numeric(event->user, &own))
+        event->user_number = (uint32_t)random_number();
+}
+
 static void fill_body(struct event *event)
 {
     switch (event->type) {
@@ -175,11 +203,14 @@ static void fill_body(struct event *event)
         event->deadline_ms = (int64_t)random_number();
         break;
     case EVENT_REACT:
-        event->user = random_bytes(1, LIMIT_USER_BYTES);
-        event->before = random_bytes(0, LIMIT_KIND_BYTES);
-        event->after = random_bytes(0, LIMIT_KIND_BYTES);
+        fill_reaction(event);
         break;
     case EVENT_NOTHING:
+        break;
+    case EVENT_REPAIR:
+        event->kind = random_bytes(0, LIMIT_KIND_BYTES);
+        event->amount = random_amount();
+        event->place = (enum event_place)(random64() % PLACE_COUNT);
         break;
     }
 }
@@ -187,9 +218,10 @@ static void fill_body(struct event *event)
 static struct event random_event(void)
 {
     struct event event = {
-        .type = (enum event_type)(EVENT_ADD + random64() % EVENT_NOTHING),
+        .type = (enum event_type)(EVENT_ADD + random64() % EVENT_REPAIR),
         .incarnation = (uint32_t)random_number(),
         .id = random_bytes(1, LIMIT_ID_BYTES),
+        .user_number = EVENT_NO_NUMBER,
     };
     fill_body(&event);
     if (coin() || event.type == EVENT_NOTHING) {
@@ -198,6 +230,10 @@ static struct event random_event(void)
         event.answer.changed = coin();
         event.answer.held = random_bytes(0, LIMIT_KIND_BYTES);
         event.answer.value = random_amount();
+    }
+    if (event.erased && event.key.size > 0) {
+        event.key = tildes(event.key.size);
+        event.answer.fingerprint = 0;
     }
     if (coin())
         event.region = random_bytes(1, LIMIT_REGION_BYTES);
@@ -209,9 +245,9 @@ static void write_event(struct section *section, const struct event *event)
 {
     if (event->type == EVENT_ADD && event->key.size == 0 && !event->amount.big && coin())
         section_add(section, event->incarnation, event->id, event->amount.small, event->region);
-    else if (event->type == EVENT_REACT && event->key.size == 0 && coin())
-        section_react(section, event->incarnation, event->id, event->user, event->before,
-                      event->after, event->region);
+    else if (event->type == EVENT_REACT && event->key.size == 0 && !event->erased && coin())
+        section_react(section, event->incarnation, event->id, event->user, event->user_number,
+                      event->before, event->after, event->region);
     else
         section_event(section, event);
 }
@@ -292,15 +328,19 @@ TEST(a_reaction_has_always_had_these_bytes)
 {
     struct section section;
     section_init(&section);
-    section_react(&section, 1, SLICE("v1"), SLICE("ann"), (struct slice){0}, SLICE("like"),
+    section_react(&section, 1, SLICE("v1"), SLICE("ann"), 299, (struct slice){0}, SLICE("like"),
                   (struct slice){0});
-    section_react(&section, 1, SLICE("v1"), SLICE("ann"), SLICE("like"), SLICE("dislike"),
-                  SLICE("us"));
+    section_react(&section, 1, SLICE("v1"), SLICE("ann"), EVENT_NO_NUMBER, SLICE("like"),
+                  SLICE("dislike"), SLICE("us"));
+    section_react(&section, 1, SLICE("v1"), SLICE("17"), EVENT_NO_NUMBER, SLICE("like"),
+                  (struct slice){0}, (struct slice){0});
     ASSERT_BODY(&section, "\x06\x01\x02v1\x03"
-                          "ann\x00\x04like"
+                          "ann\xac\x02\x00\x04like"
                           "\x46\x01\x02v1\x03"
-                          "ann\x04like\x07"
-                          "dislike\x02us");
+                          "ann\x00\x04like\x07"
+                          "dislike\x02us"
+                          "\x06\x01\x02v1\x02"
+                          "17\x04like\x00");
     section_done(&section);
 }
 
@@ -336,6 +376,13 @@ TEST(the_rarer_events_have_always_had_these_bytes)
                                          .value = number_of(5)};
     section_event(&section, &event);
 
+    event = (struct event){.type = EVENT_REPAIR,
+                           .id = SLICE("v"),
+                           .kind = SLICE("like"),
+                           .amount = number_of(-3),
+                           .place = PLACE_STORE};
+    section_event(&section, &event);
+
     ASSERT_BODY(&section, "\x12\x02\x01"
                           "c\x14-9223372036854775809"
                           "\x03\x02\x01"
@@ -345,7 +392,8 @@ TEST(the_rarer_events_have_always_had_these_bytes)
                           "\x05\x02\x01"
                           "c\xe8\x07"
                           "\x27\x02\x01"
-                          "c\x02k1\x01\x02\x03\x04\x05\x06\x07\x08\x02\x04like\x0a");
+                          "c\x02k1\x01\x02\x03\x04\x05\x06\x07\x08\x02\x04like\x0a"
+                          "\x08\x00\x01v\x04like\x05\x02");
     section_done(&section);
 }
 
@@ -367,7 +415,7 @@ static struct slice whole_section(void)
     struct section section;
     section_init(&section);
     random_state = 42;
-    for (unsigned seen = 0; seen != (1u << (EVENT_NOTHING + 1)) - 2;) {
+    for (unsigned seen = 0; seen != (1u << (EVENT_REPAIR + 1)) - 2;) {
         struct event event = random_event();
         if (!(seen & 1u << event.type))
             section_event(&section, &event);
@@ -446,8 +494,8 @@ TEST(what_could_not_have_been_written_is_refused_with_its_place)
                 "byte 4 of a section: the section goes on behind its last event"),
         REFUSED(ONE, "byte 4 of a section: the event is cut short"),
         REFUSED(ONE "\x00", "byte 4 of a section: the event is of an unknown type"),
-        REFUSED(ONE "\x08", "byte 4 of a section: the event is of an unknown type"),
-        REFUSED(ONE "\x81", "byte 4 of a section: the event has an unknown flag"),
+        REFUSED(ONE "\x09", "byte 4 of a section: the event is of an unknown type"),
+        REFUSED(ONE "\x81", "byte 4 of a section: the event is erased, but has no user"),
         REFUSED(ONE "\x16", "byte 4 of a section: the event has a big amount, but no amount"),
         REFUSED(ONE "\x07", "byte 4 of a section: the event changes nothing and has no key"),
         REFUSED(ONE "\x01\x00\x00", "byte 6 of a section: the id is empty"),
@@ -469,8 +517,24 @@ TEST(what_could_not_have_been_written_is_refused_with_its_place)
         REFUSED(ONE "\x04\x00\x01x\x01\x00\x00\x00\x01",
                 "byte 12 of a section: the floor is there without its flag"),
         REFUSED(ONE "\x06\x00\x01x\x00", "byte 8 of a section: the user is empty"),
-        REFUSED(ONE "\x06\x00\x01x\x01u\x21", "byte 10 of a section: the kind before is out of "
-                                              "range"),
+        REFUSED(ONE "\x06\x00\x01x\x01u\x00\x21",
+                "byte 11 of a section: the kind before is out of range"),
+        REFUSED(ONE "\x06\x00\x01x\x01"
+                    "7\x21",
+                "byte 10 of a section: the kind before is out of range"),
+        REFUSED(ONE "\x06\x00\x01x\x01u\x80\x80\x80\x80\x10",
+                "byte 10 of a section: the user's number is out of range"),
+        REFUSED(ONE "\x86\x00\x01x\x00\x00\x00",
+                "byte 8 of a section: the erased user is not erased as it should be"),
+        REFUSED(ONE "\x86\x00\x01x~~u\x00\x00\x00",
+                "byte 8 of a section: the erased user is not erased as it should be"),
+        REFUSED(ONE "\x86\x00\x01x~~",
+                "byte 8 of a section: the erased user is not erased as it should be"),
+        REFUSED(ONE "\xa6\x00\x01x~\x00\x00\x00\x01k\x00\x00\x00\x00\x00\x00\x00\x00",
+                "byte 12 of a section: the key is there although the user was erased"),
+        REFUSED(ONE "\xa6\x00\x01x~\x00\x00\x00\x01~\x01\x00\x00\x00\x00\x00\x00\x00",
+                "byte 12 of a section: the key is there although the user was erased"),
+        REFUSED(ONE "\x08\x00\x01x\x00\x02\x04", "byte 10 of a section: the place is not known"),
         REFUSED(ONE "\x21\x00\x01x\x02\x00", "byte 9 of a section: the key is empty"),
         REFUSED(ONE "\x21\x00\x01x\x02\x01k1234567",
                 "byte 11 of a section: the fingerprint is cut short"),
@@ -485,6 +549,93 @@ TEST(what_could_not_have_been_written_is_refused_with_its_place)
         assert_string_equal(error.text, table[i].text);
         free_bytes(bytes);
     }
+}
+
+/* ---- erasing ---- */
+
+static bool contains(struct slice bytes, struct slice part)
+{
+    return memmem(bytes.data, bytes.size, part.data, part.size) != NULL;
+}
+
+/* Two users on one item, with and without number, key and region. */
+static void write_likes(struct section *section, struct slice user, uint32_t number)
+{
+    struct event keyed = {.type = EVENT_REACT,
+                          .id = SLICE("v"),
+                          .user = user,
+                          .user_number = number,
+                          .before = SLICE("like"),
+                          .key = user,
+                          .answer = {.fingerprint = 77, .value = number_of(1)},
+                          .region = SLICE("eu")};
+    struct slice none = {0};
+    section_react(section, 0, SLICE("v"), user, number, none, SLICE("like"), none);
+    section_react(section, 0, SLICE("v"), SLICE("bob"), 3, none, SLICE("like"), none);
+    section_event(section, &keyed);
+}
+
+static void assert_likes_without_user(struct slice bytes, struct slice user)
+{
+    struct section_reader reader;
+    struct event events[3];
+    assert_int_equal(section_open(&reader, bytes, NULL), ERR_OK);
+    for (unsigned i = 0; i < 3; i++)
+        assert_int_equal(section_next(&reader, &events[i], NULL), ERR_OK);
+    assert_int_equal(section_next(&reader, &events[0], NULL), ERR_NOT_FOUND);
+
+    assert_false(contains(bytes, user));
+    assert_true(events[2].erased);
+    assert_int_equal(events[2].user.size, 0);
+    assert_int_equal(events[2].user_number, EVENT_NO_NUMBER);
+    assert_slices_equal(events[2].before, SLICE("like"));
+    assert_slices_equal(events[2].region, SLICE("eu"));
+    assert_slices_equal(events[2].key, tildes(user.size));
+    assert_int_equal(events[2].answer.fingerprint, 0);
+    assert_int_equal(events[2].answer.value.small, 1);
+    assert_false(events[1].erased);
+    assert_slices_equal(events[1].user, SLICE("bob"));
+    assert_int_equal(events[1].user_number, 3);
+}
+
+static void erase_from_likes(struct slice user, uint32_t number)
+{
+    struct section section;
+    section_init(&section);
+    write_likes(&section, user, number);
+    struct slice bytes = section_bytes(&section, 1, 1, 1);
+    uint64_t changed;
+    char *section_data = (char *)bytes.data;
+    assert_int_equal(section_erase(section_data, bytes.size, user, &changed, NULL), ERR_OK);
+    assert_int_equal(changed, 2);
+    assert_likes_without_user(bytes, user);
+    assert_int_equal(section_erase(section_data, bytes.size, user, &changed, NULL), ERR_OK);
+    assert_int_equal(changed, 0);
+    free_bytes(bytes);
+    section_done(&section);
+}
+
+TEST(an_erased_user_leaves_the_counts_and_the_size_of_a_section)
+{
+    char name[LIMIT_USER_BYTES];
+    memset(name, 'x', sizeof(name));
+    for (size_t size = 1; size <= sizeof(name); size++) {
+        erase_from_likes((struct slice){name, size}, EVENT_NO_NUMBER);
+        for (unsigned bits = 0; bits < 32; bits++)
+            erase_from_likes((struct slice){name, size}, 1u << bits);
+    }
+    erase_from_likes(SLICE("5"), EVENT_NO_NUMBER);
+    erase_from_likes(SLICE("4294967295"), EVENT_NO_NUMBER);
+    erase_from_likes(SLICE("4294967296"), EVENT_NO_NUMBER - 1);
+}
+
+TEST(erasing_from_a_section_that_cannot_be_read_says_so)
+{
+    char bytes[] = ONE "\x09";
+    uint64_t changed;
+    struct error error;
+    assert_int_equal(section_erase(bytes, sizeof(bytes) - 1, SLICE("ann"), &changed, &error),
+                     ERR_CORRUPT);
 }
 
 TEST(a_full_section_still_has_room_for_the_largest_event)
@@ -526,5 +677,7 @@ RUN(cmocka_unit_test(what_is_written_is_read_again_whatever_it_holds),
     cmocka_unit_test(a_byte_behind_the_last_event_is_corrupt),
     cmocka_unit_test(a_section_with_any_bit_turned_is_read_or_corrupt),
     cmocka_unit_test(what_could_not_have_been_written_is_refused_with_its_place),
+    cmocka_unit_test(an_erased_user_leaves_the_counts_and_the_size_of_a_section),
+    cmocka_unit_test(erasing_from_a_section_that_cannot_be_read_says_so),
     cmocka_unit_test(a_full_section_still_has_room_for_the_largest_event),
     cmocka_unit_test(a_cleared_section_starts_anew))

@@ -337,20 +337,30 @@ TEST(files_of_other_names_are_left_alone)
     world_free(world);
 }
 
-TEST(a_newer_format_is_refused_as_such)
+static void assert_format_is_refused(unsigned char version, const char *text)
 {
     struct world *world = make_log(true);
     size_t size;
     char *bytes = world_get(world, world_path(3), &size);
-    bytes[8] = SEGMENT_VERSION + 1;
+    bytes[8] = (char)version;
     uint64_t checksum = hash_stable((struct slice){bytes, SEGMENT_HEADER_BYTES - 8});
     memcpy(bytes + SEGMENT_HEADER_BYTES - 8, &checksum, sizeof(checksum));
     world_put(world, world_path(3), bytes, size);
     struct error error = {0};
     assert_int_equal(world_read(world, &error), ERR_INVALID);
-    assert_non_null(strstr(error.text, "format version 2"));
+    assert_non_null(strstr(error.text, text));
     free(bytes);
     world_free(world);
+}
+
+TEST(a_newer_format_is_refused_as_such)
+{
+    assert_format_is_refused(SEGMENT_VERSION + 1, "format version 3");
+}
+
+TEST(an_older_format_is_refused_as_such)
+{
+    assert_format_is_refused(SEGMENT_VERSION - 1, "format version 1");
 }
 
 TEST(reading_changes_nothing)
@@ -447,6 +457,7 @@ RUN(cmocka_unit_test(after_a_clean_stop_every_flipped_byte_is_refused_or_harmles
     cmocka_unit_test(a_segment_of_another_log_is_refused),
     cmocka_unit_test(a_foreign_file_with_the_name_of_a_segment_is_refused),
     cmocka_unit_test(files_of_other_names_are_left_alone),
-    cmocka_unit_test(a_newer_format_is_refused_as_such), cmocka_unit_test(reading_changes_nothing),
+    cmocka_unit_test(a_newer_format_is_refused_as_such),
+    cmocka_unit_test(an_older_format_is_refused_as_such), cmocka_unit_test(reading_changes_nothing),
     cmocka_unit_test(reading_a_large_log_is_told_now_and_then),
     cmocka_unit_test(a_position_that_is_none_is_refused))
