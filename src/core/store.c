@@ -2,25 +2,6 @@
 
 #include <assert.h>
 
-#include "base/varint.h"
-
-enum err store_raw_next(struct slice *raw, struct slice *ret_section)
-{
-    assert(raw && ret_section);
-
-    if (raw->size == 0)
-        return ERR_NOT_FOUND;
-    const char *end = raw->data + raw->size;
-    uint64_t size;
-    const char *at = varint_get(raw->data, end, &size);
-    if (!at || size > (uint64_t)(end - at))
-        return ERR_CORRUPT;
-    *ret_section = (struct slice){at, (size_t)size};
-    at += size;
-    *raw = (struct slice){at, (size_t)(end - at)};
-    return ERR_OK;
-}
-
 enum err store_mark(struct store *store, struct state_mark *ret_mark, struct error *error)
 {
     assert(store && ret_mark);

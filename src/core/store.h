@@ -55,6 +55,9 @@ struct store_unit {
     int64_t last_ms; /* becomes the time of the last change */
     bool is_gone;    /* ends deleted: nothing below counts */
     bool is_new;     /* whatever there was before is deleted first (or there was nothing) */
+    bool may_create; /* false: without a row it is late, does nothing and is SUCCESS */
+    /* Below the row's: the unit is late, does nothing and is SUCCESS. Above it: the row is
+     * deleted first, as with is_new. */
     uint32_t incarnation;
     struct number delta; /* a counter: to be added */
     bool has_create;
@@ -63,7 +66,7 @@ struct store_unit {
     int64_t deadline_ms;
     const struct store_reaction *reactions; /* an item: in order */
     size_t reaction_count;
-    struct slice raw; /* its events, for a retry or the DLQ; as store_raw_next() reads them */
+    struct slice raw; /* its events, as core/raw.h frames them; apply() asks batch->raw instead */
 
     /* the answer */
     enum err code; /* ERR_REFUSED, ERR_BUSY: not applied, now waiting */
@@ -79,9 +82,15 @@ struct store_poison {
     int64_t time_ms;
 };
 
+/* Appends the events of a unit, as core/raw.h frames them: asked for units that must
+ * wait only. */
+typedef void store_raw_fn(void *arg, size_t unit, struct buffer *to);
+
 struct store_batch {
     struct store_unit *units;
     size_t unit_count;
+    store_raw_fn *raw; /* NULL: the units' own `raw` */
+    void *raw_arg;
     const struct state_key *keys;
     size_t key_count;
     const struct store_poison *poison;
@@ -306,10 +315,6 @@ struct store {
 struct store_reader {
     struct store *store;
 };
-
-/* Raw events are sections one behind the other, each with its size as a varint in front.
- * Takes the first section off `raw`: ERR_NOT_FOUND behind the last, ERR_CORRUPT. */
-enum err store_raw_next(struct slice *raw, struct slice *ret_section);
 
 /* Callers use these, not the table: what is true of every store is checked here. */
 enum err store_mark(struct store *store, struct state_mark *ret_mark, struct error *error);
