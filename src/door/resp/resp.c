@@ -127,10 +127,8 @@ void resp_drain(struct resp *resp, unsigned worker, resp_drained_fn *drained, vo
 void resp_wake_all(struct resp *resp)
 {
     uint64_t safe = service_safe(resp->service);
-    for (unsigned i = 0; i < resp->worker_count; i++) {
-        if (resp->workers[i].waker)
-            waker_reached(resp->workers[i].waker, safe);
-    }
+    for (unsigned i = 0; i < resp->worker_count; i++)
+        pass_reached(&resp->workers[i].pass, safe);
 }
 
 void resp_free(struct resp *resp)

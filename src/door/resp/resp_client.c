@@ -14,7 +14,7 @@
 /* A read is offered at least so much space. A tail that leaves less of a block
  * is read on in memory of its own. */
 #define READ_BYTES_MIN   (16u << 10)
-#define SMALL_TAIL_BYTES (RESP_ROOM_BLOCK_BYTES - READ_BYTES_MIN)
+#define SMALL_TAIL_BYTES (ROOM_BLOCK_BYTES - READ_BYTES_MIN)
 
 /* Not read from while more output than this waits, until it is down to a half. */
 #define OUTPUT_HOLD_BYTES (1u << 20)
@@ -64,6 +64,7 @@ struct resp_client *resp_client_new(struct resp_worker *worker, int descriptor)
         free(client);
         return NULL;
     }
+    client->base.pass = &worker->pass;
     client->worker = worker;
     client->id = resp_door_next_id(worker->resp);
     buffer_init(&client->tail, options->query_bytes_max + READ_BYTES_MIN);
@@ -99,7 +100,7 @@ void resp_client_close(struct resp_client *client)
 
 bool resp_client_bury(struct resp_client *client)
 {
-    if (client->unanswered > 0 || client->promised > 0 || client->touched || client->resuming)
+    if (pass_names(&client->base))
         return false;
     buffer_done(&client->tail);
     resp_reply_done(&client->reply);
@@ -114,9 +115,9 @@ static void update_wants(struct resp_client *client)
     if (!client->conn)
         return;
     int wants = 0;
-    if (!client->closing && client->held == 0)
+    if (!client->closing && client->base.held == 0)
         wants |= CONN_READ;
-    if (client->released > client->dropped + client->sent)
+    if (client->base.released > client->dropped + client->sent)
         wants |= CONN_WRITE;
     conn_want(client->conn, wants);
 }
@@ -131,31 +132,9 @@ void resp_client_finish(struct resp_client *client)
     update_wants(client);
 }
 
-void resp_client_hold(struct resp_client *client, enum resp_hold why)
+static void held(struct pass_client *base)
 {
-    client->held |= why;
-    update_wants(client);
-}
-
-void resp_client_unhold(struct resp_client *client, enum resp_hold why)
-{
-    if (!(client->held & why))
-        return;
-    client->held &= ~(unsigned)why;
-    if (client->held == 0 && client->tail.size > 0 && !client->resuming) {
-        client->resuming = true;
-        client->next_resuming = client->worker->resuming;
-        client->worker->resuming = client;
-        waker_wake(client->worker->waker);
-    }
-    update_wants(client);
-}
-
-void resp_client_touch_first(struct resp_client *client)
-{
-    client->touched = true;
-    client->next_touched = client->worker->touched;
-    client->worker->touched = client;
+    update_wants((struct resp_client *)base);
 }
 
 /* ---- input ---- */
@@ -168,14 +147,6 @@ static void refuse(struct resp_client *client, const char *why)
         message_warning("protocol error peer=%s: %s", client->peer, why);
     resp_client_fail(client, "ERR %s", why);
     resp_client_finish(client);
-}
-
-/* The batch is full, or the request has to wait for the answers before it. */
-static void wait_for_batch(struct resp_client *client)
-{
-    if (resp_worker_run(client->worker))
-        return;
-    resp_client_hold(client, RESP_HOLD_BATCH);
 }
 
 /* Keeps what was not taken. */
@@ -202,7 +173,7 @@ static void take_requests(struct resp_client *client, struct slice data)
     const char *end = data.data + data.size;
 
     client->need = 0;
-    while (at < end && !client->closing && client->held == 0) {
+    while (at < end && !client->closing && client->base.held == 0) {
         parser->stranger = (client->lacks & RESP_COMMAND_STRANGER) != 0;
         enum resp_found found = resp_parse(parser, (struct slice){at, (size_t)(end - at)});
         if (found == RESP_MORE) {
@@ -214,12 +185,12 @@ static void take_requests(struct resp_client *client, struct slice data)
             break;
         }
         if (found == RESP_SCRATCH_FULL || !resp_command_run(client, parser->argc, parser->argv)) {
-            wait_for_batch(client);
+            pass_wait(&client->base);
             continue;
         }
         at += parser->used;
         if (client->reply.bytes.size - client->sent > OUTPUT_HOLD_BYTES)
-            resp_client_hold(client, RESP_HOLD_OUTPUT);
+            pass_hold(&client->base, RESP_HOLD_OUTPUT);
     }
     keep_tail(client, (struct slice){at, (size_t)(end - at)}, at > data.data);
 }
@@ -227,24 +198,26 @@ static void take_requests(struct resp_client *client, struct slice data)
 /* Takes what lies in the tail. */
 static void take_tail(struct resp_client *client)
 {
-    struct resp_room *room = &client->worker->pass.room;
+    struct room *room = &client->worker->pass.room;
     struct slice data = buffer_slice(&client->tail);
     if (data.size <= SMALL_TAIL_BYTES) {
         size_t size;
-        char *copy = resp_room_look(room, data.size, &size);
+        char *copy = room_look(room, data.size, &size);
         memcpy(copy, data.data, data.size);
-        resp_room_take(room, data.size);
+        room_take(room, data.size);
         data.data = copy;
         client->tail.size = 0;
     } else {
-        resp_room_adopt(room, &client->tail);
+        room_adopt(room, &client->tail);
     }
     take_requests(client, data);
 }
 
-void resp_client_resume(struct resp_client *client)
+static void resume(struct pass_client *base)
 {
-    if (client->conn && client->held == 0 && !client->closing && client->tail.size > client->need)
+    struct resp_client *client = (struct resp_client *)base;
+    if (client->conn && client->base.held == 0 && !client->closing &&
+        client->tail.size > client->need)
         take_tail(client);
 }
 
@@ -266,10 +239,10 @@ static bool has_read(struct resp_client *client, ssize_t got)
 /* The usual way: behind the tail's bytes in the room of the pass. */
 static void read_into_room(struct resp_client *client)
 {
-    struct resp_room *room = &client->worker->pass.room;
+    struct room *room = &client->worker->pass.room;
     struct buffer *tail = &client->tail;
     size_t size;
-    char *space = resp_room_look(room, tail->size + READ_BYTES_MIN, &size);
+    char *space = room_look(room, tail->size + READ_BYTES_MIN, &size);
     ssize_t got = conn_read(client->conn, space + tail->size, size - tail->size);
     if (!has_read(client, got))
         return;
@@ -283,7 +256,7 @@ static void read_into_room(struct resp_client *client)
     if (tail->size > 0)
         memcpy(space, tail->data, tail->size);
     tail->size = 0;
-    resp_room_take(room, whole);
+    room_take(room, whole);
     take_requests(client, (struct slice){space, whole});
 }
 
@@ -312,7 +285,7 @@ static void restart_output(struct resp_client *client)
     client->dropped += client->reply.bytes.size;
     client->reply.bytes.size = 0;
     client->sent = 0;
-    buffer_shrink(&client->reply.bytes, RESP_ROOM_BLOCK_BYTES);
+    buffer_shrink(&client->reply.bytes, ROOM_BLOCK_BYTES);
 }
 
 /* Drops what was sent once it is the larger part, so that bytes move rarely. */
@@ -327,8 +300,9 @@ static void tidy_output(struct resp_client *client)
     }
 }
 
-void resp_client_settle(struct resp_client *client, uint64_t safe)
+static void settle(struct pass_client *base, uint64_t safe)
 {
+    struct resp_client *client = (struct resp_client *)base;
     if (!client->conn)
         return;
     struct resp_worker *worker = client->worker;
@@ -340,28 +314,15 @@ void resp_client_settle(struct resp_client *client, uint64_t safe)
         return;
     }
 
-    uint64_t end = client->dropped + client->reply.bytes.size;
-    if (end == client->settled)
-        return;
-    client->settled = end;
-    if (client->promised == 0 && client->ticket <= safe) {
-        client->released = end;
-        return;
-    }
-    client->promised++;
-    resp_promises_add(&worker->promises, (struct resp_promise){
-                                             .client = client,
-                                             .ticket = client->ticket,
-                                             .end = end,
-                                         });
-    if (client->reply.bytes.size - client->sent > OUTPUT_HOLD_BYTES)
-        resp_client_hold(client, RESP_HOLD_OUTPUT);
+    bool is_released = pass_settle(base, client->dropped + client->reply.bytes.size, safe);
+    if (!is_released && client->reply.bytes.size - client->sent > OUTPUT_HOLD_BYTES)
+        pass_hold(base, RESP_HOLD_OUTPUT);
 }
 
 /* False when the connection is gone. */
 static bool send_released(struct resp_client *client)
 {
-    size_t size = (size_t)(client->released - client->dropped) - client->sent;
+    size_t size = (size_t)(client->base.released - client->dropped) - client->sent;
     if (size == 0)
         return true;
     ssize_t sent =
@@ -380,28 +341,44 @@ static bool send_released(struct resp_client *client)
     return true;
 }
 
-void resp_client_flush(struct resp_client *client)
+static void flush(struct pass_client *base)
 {
+    struct resp_client *client = (struct resp_client *)base;
     if (!client->conn || !send_released(client))
         return;
 
     size_t waiting = client->reply.bytes.size - client->sent;
-    if (client->closing && waiting == 0 && client->unanswered == 0) {
+    if (client->closing && waiting == 0 && client->base.unanswered == 0) {
         conn_finish(client->conn);
         resp_client_close(client);
         return;
     }
     if (waiting <= OUTPUT_HOLD_BYTES / 2)
-        resp_client_unhold(client, RESP_HOLD_OUTPUT);
+        pass_unhold(base, RESP_HOLD_OUTPUT);
     update_wants(client);
 }
+
+/* What inline commands were taken apart into is not needed any more. */
+static void parsed(void *arg)
+{
+    struct resp_worker *worker = arg;
+    worker->parser.scratch_used = 0;
+}
+
+const struct pass_door resp_client_door = {
+    .held = held,
+    .resume = resume,
+    .settle = settle,
+    .flush = flush,
+    .parsed = parsed,
+};
 
 static void ready(void *arg, int what)
 {
     struct resp_client *client = arg;
     if (what & CONN_WRITE)
-        resp_client_flush(client);
-    if (!(what & CONN_READ) || !client->conn || client->closing || client->held != 0)
+        flush(&client->base);
+    if (!(what & CONN_READ) || !client->conn || client->closing || client->base.held != 0)
         return;
     if (client->tail.size <= SMALL_TAIL_BYTES)
         read_into_room(client);
@@ -421,11 +398,11 @@ static bool is_timed_out(const struct resp_client *client, uint64_t now_ms)
     struct resp_limits limits = resp_door_limits(client->worker->resp);
     bool subscribed = client->subscriptions != NULL;
     return (client->closing && is_overdue(client->closing_since_ms, now_ms, CLOSING_MAX_MS)) ||
-           (!subscribed && client->promised == 0 &&
+           (!subscribed && client->base.promised == 0 &&
             is_overdue(gauge_read(&client->active_ms), now_ms,
                        limits.idle_timeout_s * UINT64_C(1000))) ||
-           (client->held == 0 && is_overdue(client->partial_since_ms, now_ms,
-                                            limits.partial_timeout_s * UINT64_C(1000)));
+           (client->base.held == 0 && is_overdue(client->partial_since_ms, now_ms,
+                                                 limits.partial_timeout_s * UINT64_C(1000)));
 }
 
 void resp_client_tick(struct resp_client *client, uint64_t now_ms)
@@ -439,7 +416,7 @@ void resp_client_tick(struct resp_client *client, uint64_t now_ms)
         buffer_shrink(&client->tail, 0);
         buffer_shrink(&client->reply.bytes, 0);
     }
-    resp_client_unhold(client, RESP_HOLD_AUTH);
+    pass_unhold(&client->base, RESP_HOLD_AUTH);
 }
 
 /* ---- for the handlers of commands ---- */
@@ -447,29 +424,28 @@ void resp_client_tick(struct resp_client *client, uint64_t now_ms)
 /* Takes back the last `count` ops and answers what is wrong with them. */
 static __attribute__((cold, noinline)) void refuse_ops(struct resp_client *client, size_t count)
 {
-    struct resp_pass *pass = &client->worker->pass;
+    struct pass *pass = &client->worker->pass;
     struct error error = {.code = ERR_INVALID};
-    resp_pass_check(pass, count, &error);
-    resp_pass_undo(pass, count);
+    pass_check(pass, count, &error);
+    pass_undo(pass, count);
     resp_client_fail_with(client, &error);
 }
 
-bool resp_client_submit(struct resp_client *client, size_t count, resp_answer_fn *answer,
+bool resp_client_submit(struct resp_client *client, size_t count, pass_answer_fn *answer,
                         void *extra)
 {
-    struct resp_pass *pass = &client->worker->pass;
-    if (!resp_pass_is_plain(pass, count) && !resp_pass_check(pass, count, NULL)) {
+    struct pass *pass = &client->worker->pass;
+    if (!pass_is_plain(pass, count) && !pass_check(pass, count, NULL)) {
         refuse_ops(client, count);
         return false;
     }
-    resp_pass_request(pass, client, count, answer, extra);
-    client->unanswered++;
+    pass_request(pass, client, count, answer, extra);
     return true;
 }
 
-static void answer_failure(struct resp_client *client, const struct resp_request *request,
-                           struct op *ops)
+static void answer_failure(void *to, const struct pass_request *request, struct op *ops)
 {
+    struct resp_client *client = to;
     (void)ops;
     resp_reply_error(&client->reply, "%s", (const char *)request->extra);
 }
@@ -479,17 +455,16 @@ static void answer_failure(struct resp_client *client, const struct resp_request
 static void fail(struct resp_client *client, const char *text)
 {
     gauge_add(&client->worker->stats.errors, 1);
-    if (client->unanswered == 0) {
+    if (client->base.unanswered == 0) {
         resp_reply_error(&client->reply, "%s", text);
         resp_client_touch(client);
         return;
     }
-    struct resp_pass *pass = &client->worker->pass;
+    struct pass *pass = &client->worker->pass;
     size_t size = strlen(text) + 1;
-    char *copy = resp_room_alloc(&pass->room, size);
+    char *copy = room_alloc(&pass->room, size);
     memcpy(copy, text, size);
-    resp_pass_request(pass, client, 0, answer_failure, copy);
-    client->unanswered++;
+    pass_request(pass, client, 0, answer_failure, copy);
 }
 
 void resp_client_fail(struct resp_client *client, const char *format, ...)

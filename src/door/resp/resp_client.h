@@ -24,7 +24,7 @@
 
 #include "base/buffer.h"
 #include "base/slice.h"
-#include "door/resp/resp_pass.h"
+#include "door/pass/pass.h"
 #include "door/resp/resp_reply.h"
 #include "net/conn.h"
 #include "net/gauge.h"
@@ -36,12 +36,12 @@ struct resp_subscription;
 struct resp_worker;
 
 enum resp_hold {
-    RESP_HOLD_OUTPUT = 1, /* until its output has gone down */
-    RESP_HOLD_BATCH = 2,  /* until the batch under way is done */
-    RESP_HOLD_AUTH = 4,   /* until the next tick */
+    RESP_HOLD_OUTPUT = PASS_HOLD_DOOR,   /* until its output has gone down */
+    RESP_HOLD_AUTH = PASS_HOLD_DOOR * 2, /* until the next tick */
 };
 
 struct resp_client {
+    struct pass_client base;
     struct resp_worker *worker; /* borrowed */
     struct conn *conn;          /* owned; NULL once closed */
     uint64_t id;
@@ -54,19 +54,11 @@ struct resp_client {
     /* output: reply.bytes[0] is byte number `dropped` of all that was ever answered */
     struct resp_reply reply;
     uint64_t dropped;
-    size_t sent;       /* of reply.bytes */
-    uint64_t settled;  /* numbers of bytes: who may see them has been decided, */
-    uint64_t released; /* and these may leave */
-    uint64_t ticket;   /* of its last write */
+    size_t sent; /* of reply.bytes */
 
     /* state */
-    unsigned lacks;      /* RESP_COMMAND_ flags that a command must have to be run now */
-    unsigned held;       /* enum resp_hold */
-    unsigned unanswered; /* requests in the pass */
-    unsigned promised;   /* promises that name it */
+    unsigned lacks; /* RESP_COMMAND_ flags that a command must have to be run now */
     bool closing;
-    bool touched;  /* in the worker's list of those that the pass has given output */
-    bool resuming; /* in the worker's list of those that want to be parsed again */
     unsigned auth_failures;
     uint64_t closing_since_ms;
 
@@ -74,8 +66,6 @@ struct resp_client {
     unsigned channels;
     unsigned patterns;
 
-    struct resp_client *next_touched;
-    struct resp_client *next_resuming;
     struct resp_client *next_dead;
 
     /* For CLIENT LIST, which other workers may ask: the texts and the links
@@ -108,35 +98,23 @@ void resp_client_finish(struct resp_client *client);
 /* Frees a closed client that nothing names any more; false if something does. */
 bool resp_client_bury(struct resp_client *client);
 
-/* Takes up again the requests that lie in the tail. */
-void resp_client_resume(struct resp_client *client);
-
-/* Decides when the output that the pass has added may leave: now, or by a
- * promise. */
-void resp_client_settle(struct resp_client *client, uint64_t safe);
-
-/* Writes what is released; goes on reading, or closes, when that was asked for. */
-void resp_client_flush(struct resp_client *client);
+/* What the pass asks of clients. */
+extern const struct pass_door resp_client_door;
 
 /* Once a second: timeouts, and memory that is not needed any more. */
 void resp_client_tick(struct resp_client *client, uint64_t now_ms);
 
-void resp_client_hold(struct resp_client *client, enum resp_hold why);
-void resp_client_unhold(struct resp_client *client, enum resp_hold why);
-
 /* ---- for the handlers of commands ---- */
 
 /* Notes that the client's reply was written to. */
-void resp_client_touch_first(struct resp_client *client);
 static inline void resp_client_touch(struct resp_client *client)
 {
-    if (!client->touched)
-        resp_client_touch_first(client);
+    pass_touch(&client->base);
 }
 
 /* The last `count` ops of the pass are a request of this client. Checks them
  * first, and answers the error if they make no sense: false then. */
-bool resp_client_submit(struct resp_client *client, size_t count, resp_answer_fn *answer,
+bool resp_client_submit(struct resp_client *client, size_t count, pass_answer_fn *answer,
                         void *extra);
 
 /* Answers with an error, in its turn. The text begins with the word that

@@ -248,7 +248,7 @@ bool resp_command_run(struct resp_client *client, unsigned argc, const struct sl
     struct resp_worker *worker = client->worker;
     if (argc == 0)
         return true;
-    if (!resp_pass_has_room(&worker->pass, argc))
+    if (!pass_has_room(&worker->pass, argc))
         return false;
 
     const struct resp_command *command = find(worker->commands, argv[0]);
@@ -257,7 +257,7 @@ bool resp_command_run(struct resp_client *client, unsigned argc, const struct sl
         return true;
     }
     if (!(command->flags & RESP_COMMAND_BATCHED)) {
-        if (client->unanswered > 0)
+        if (client->base.unanswered > 0)
             return false;
         resp_client_touch(client);
     }

@@ -7,17 +7,17 @@
 
 /* ---- answers ---- */
 
-void resp_answer_value(struct resp_client *client, const struct resp_request *request,
-                       struct op *ops)
+void resp_answer_value(void *to, const struct pass_request *request, struct op *ops)
 {
+    struct resp_client *client = to;
     (void)request;
     if (!resp_client_answer_error(client, ops))
         resp_reply_number(&client->reply, &ops->value);
 }
 
-void resp_answer_digits(struct resp_client *client, const struct resp_request *request,
-                        struct op *ops)
+void resp_answer_digits(void *to, const struct pass_request *request, struct op *ops)
 {
+    struct resp_client *client = to;
     (void)request;
     if (ops->code == ERR_NOT_FOUND)
         resp_reply_null(&client->reply);
@@ -25,16 +25,17 @@ void resp_answer_digits(struct resp_client *client, const struct resp_request *r
         resp_reply_digits(&client->reply, &ops->value);
 }
 
-void resp_answer_changed(struct resp_client *client, const struct resp_request *request,
-                         struct op *ops)
+void resp_answer_changed(void *to, const struct pass_request *request, struct op *ops)
 {
+    struct resp_client *client = to;
     (void)request;
     if (!resp_client_answer_error(client, ops))
         resp_reply_integer(&client->reply, ops->changed);
 }
 
-void resp_answer_sum(struct resp_client *client, const struct resp_request *request, struct op *ops)
+void resp_answer_sum(void *to, const struct pass_request *request, struct op *ops)
 {
+    struct resp_client *client = to;
     int64_t sum = 0;
     for (uint32_t i = 0; i < request->count; i++) {
         if (resp_client_answer_error(client, &ops[i]))
@@ -44,8 +45,9 @@ void resp_answer_sum(struct resp_client *client, const struct resp_request *requ
     resp_reply_integer(&client->reply, sum);
 }
 
-void resp_answer_ok(struct resp_client *client, const struct resp_request *request, struct op *ops)
+void resp_answer_ok(void *to, const struct pass_request *request, struct op *ops)
 {
+    struct resp_client *client = to;
     for (uint32_t i = 0; i < request->count; i++) {
         if (resp_client_answer_error(client, &ops[i]))
             return;
@@ -57,7 +59,7 @@ void resp_answer_ok(struct resp_client *client, const struct resp_request *reque
 
 static void add(struct resp_client *client, struct slice id, struct number amount)
 {
-    struct op *op = resp_pass_op(&client->worker->pass, OP_ADD, id);
+    struct op *op = pass_op(&client->worker->pass, OP_ADD, id);
     op->amount = amount;
     resp_client_submit(client, 1, resp_answer_value, NULL);
 }
@@ -95,7 +97,7 @@ void resp_decrby(struct resp_client *client, unsigned argc, const struct slice *
 void resp_get(struct resp_client *client, unsigned argc, const struct slice *argv)
 {
     (void)argc;
-    resp_pass_op(&client->worker->pass, OP_GET, argv[1]);
+    pass_op(&client->worker->pass, OP_GET, argv[1]);
     resp_client_submit(client, 1, resp_answer_digits, NULL);
 }
 
@@ -152,9 +154,9 @@ static bool read_set_options(struct resp_client *client, struct resp_args args,
 }
 
 /* The value before, if the write went well. */
-static void answer_set_get(struct resp_client *client, const struct resp_request *request,
-                           struct op *ops)
+static void answer_set_get(void *to, const struct pass_request *request, struct op *ops)
 {
+    struct resp_client *client = to;
     for (uint32_t i = 1; i < request->count; i++) {
         if (resp_client_answer_error(client, &ops[i]))
             return;
@@ -164,7 +166,7 @@ static void answer_set_get(struct resp_client *client, const struct resp_request
 
 void resp_set(struct resp_client *client, unsigned argc, const struct slice *argv)
 {
-    struct resp_pass *pass = &client->worker->pass;
+    struct pass *pass = &client->worker->pass;
     struct resp_args args = resp_args_from(argc, argv, 3);
     struct set_options options = {0};
     struct number amount;
@@ -175,15 +177,15 @@ void resp_set(struct resp_client *client, unsigned argc, const struct slice *arg
 
     size_t count = 0;
     if (options.get) {
-        resp_pass_op(pass, OP_GET, argv[1]);
+        pass_op(pass, OP_GET, argv[1]);
         count++;
     }
-    struct op *op = resp_pass_op(pass, OP_SET, argv[1]);
+    struct op *op = pass_op(pass, OP_SET, argv[1]);
     op->amount = amount;
     op->silent = true;
     count++;
     if (options.deadline_ms != 0) {
-        resp_pass_op(pass, OP_EXPIRE, argv[1])->deadline_ms = options.deadline_ms;
+        pass_op(pass, OP_EXPIRE, argv[1])->deadline_ms = options.deadline_ms;
         count++;
     }
     resp_client_submit(client, count, options.get ? answer_set_get : resp_answer_ok, NULL);
@@ -192,17 +194,17 @@ void resp_set(struct resp_client *client, unsigned argc, const struct slice *arg
 /* ---- many ---- */
 
 static void for_each(struct resp_client *client, unsigned argc, const struct slice *argv,
-                     enum op_kind kind, resp_answer_fn *answer)
+                     enum op_kind kind, pass_answer_fn *answer)
 {
     for (unsigned i = 1; i < argc; i++)
-        resp_pass_op(&client->worker->pass, kind, argv[i]);
+        pass_op(&client->worker->pass, kind, argv[i]);
     resp_client_submit(client, argc - 1, answer, NULL);
 }
 
 /* As Redis has it, what has no value to show is nil. */
-static void answer_mget(struct resp_client *client, const struct resp_request *request,
-                        struct op *ops)
+static void answer_mget(void *to, const struct pass_request *request, struct op *ops)
 {
+    struct resp_client *client = to;
     resp_reply_array(&client->reply, request->count);
     for (uint32_t i = 0; i < request->count; i++) {
         if (ops[i].code == ERR_OK)

@@ -25,7 +25,7 @@ static void set_deadline(struct resp_client *client, unsigned argc, const struct
         return;
     }
     /* 0 would mean never; everything up to it has passed. */
-    struct op *op = resp_pass_op(&client->worker->pass, OP_EXPIRE, argv[1]);
+    struct op *op = pass_op(&client->worker->pass, OP_EXPIRE, argv[1]);
     op->deadline_ms = deadline_ms > 0 ? deadline_ms : 1;
     resp_client_submit(client, 1, resp_answer_changed, NULL);
 }
@@ -51,9 +51,9 @@ void resp_pexpireat(struct resp_client *client, unsigned argc, const struct slic
 }
 
 /* 1 if there was a deadline to take away. */
-static void answer_persist(struct resp_client *client, const struct resp_request *request,
-                           struct op *ops)
+static void answer_persist(void *to, const struct pass_request *request, struct op *ops)
 {
+    struct resp_client *client = to;
     (void)request;
     if (ops[0].code == ERR_NOT_FOUND)
         resp_reply_integer(&client->reply, 0);
@@ -65,8 +65,8 @@ static void answer_persist(struct resp_client *client, const struct resp_request
 void resp_persist(struct resp_client *client, unsigned argc, const struct slice *argv)
 {
     (void)argc;
-    resp_pass_op(&client->worker->pass, OP_DEADLINE, argv[1]);
-    resp_pass_op(&client->worker->pass, OP_EXPIRE, argv[1])->deadline_ms = 0;
+    pass_op(&client->worker->pass, OP_DEADLINE, argv[1]);
+    pass_op(&client->worker->pass, OP_EXPIRE, argv[1])->deadline_ms = 0;
     resp_client_submit(client, 2, answer_persist, NULL);
 }
 
@@ -89,16 +89,16 @@ static void answer_left(struct resp_client *client, struct op *op, int64_t unit_
     resp_reply_integer(&client->reply, (left_ms + unit_ms / 2) / unit_ms);
 }
 
-static void answer_ttl(struct resp_client *client, const struct resp_request *request,
-                       struct op *ops)
+static void answer_ttl(void *to, const struct pass_request *request, struct op *ops)
 {
+    struct resp_client *client = to;
     (void)request;
     answer_left(client, ops, 1000);
 }
 
-static void answer_pttl(struct resp_client *client, const struct resp_request *request,
-                        struct op *ops)
+static void answer_pttl(void *to, const struct pass_request *request, struct op *ops)
 {
+    struct resp_client *client = to;
     (void)request;
     answer_left(client, ops, 1);
 }
@@ -106,13 +106,13 @@ static void answer_pttl(struct resp_client *client, const struct resp_request *r
 void resp_ttl(struct resp_client *client, unsigned argc, const struct slice *argv)
 {
     (void)argc;
-    resp_pass_op(&client->worker->pass, OP_DEADLINE, argv[1]);
+    pass_op(&client->worker->pass, OP_DEADLINE, argv[1]);
     resp_client_submit(client, 1, answer_ttl, NULL);
 }
 
 void resp_pttl(struct resp_client *client, unsigned argc, const struct slice *argv)
 {
     (void)argc;
-    resp_pass_op(&client->worker->pass, OP_DEADLINE, argv[1]);
+    pass_op(&client->worker->pass, OP_DEADLINE, argv[1]);
     resp_client_submit(client, 1, answer_pttl, NULL);
 }

@@ -134,8 +134,15 @@ static void stats(struct info *info)
     line(info, "auth_failures", SUM(info, auth_failures));
     line(info, "client_timeouts", SUM(info, timeouts));
     line(info, "client_output_buffer_limit_disconnections", SUM(info, overflows));
-    line(info, "batches", SUM(info, batches));
-    line(info, "batch_ops", SUM(info, ops));
+    uint64_t batches = 0;
+    uint64_t ops = 0;
+    for (unsigned i = 0; i < resp_door_workers(info->resp); i++) {
+        const struct pass *pass = &resp_door_worker(info->resp, i)->pass;
+        batches += gauge_read(&pass->batches);
+        ops += gauge_read(&pass->ops_run);
+    }
+    line(info, "batches", batches);
+    line(info, "batch_ops", ops);
 }
 
 static void replication(struct info *info)

@@ -156,9 +156,9 @@ void resp_dbsize(struct resp_client *client, unsigned argc, const struct slice *
 
 /* ---- TYPE ---- */
 
-static void answer_type(struct resp_client *client, const struct resp_request *request,
-                        struct op *ops)
+static void answer_type(void *to, const struct pass_request *request, struct op *ops)
 {
+    struct resp_client *client = to;
     (void)request;
     if (ops->code == ERR_NOT_FOUND) {
         resp_reply_status(&client->reply, "none");
@@ -176,8 +176,8 @@ static void answer_type(struct resp_client *client, const struct resp_request *r
 void resp_type(struct resp_client *client, unsigned argc, const struct slice *argv)
 {
     (void)argc;
-    struct resp_pass *pass = &client->worker->pass;
-    struct op *op = resp_pass_op(pass, OP_DESCRIBE, argv[1]);
-    op->describe = resp_room_alloc(&pass->room, sizeof(*op->describe));
+    struct pass *pass = &client->worker->pass;
+    struct op *op = pass_op(pass, OP_DESCRIBE, argv[1]);
+    op->describe = room_alloc(&pass->room, sizeof(*op->describe));
     resp_client_submit(client, 1, answer_type, NULL);
 }

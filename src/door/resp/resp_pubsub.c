@@ -91,10 +91,9 @@ static void tell_channel(const struct channel *channel, struct slice id, const s
 }
 
 /* A counter that is gone is told as 0. */
-static void answer_tell(struct resp_client *client, const struct resp_request *request,
-                        struct op *ops)
+static void answer_tell(void *to, const struct pass_request *request, struct op *ops)
 {
-    (void)client;
+    (void)to;
     struct resp_pubsub *pubsub = request->extra;
     const struct channel *channel = *find(pubsub, ops->id, false);
     if (channel)
@@ -109,19 +108,19 @@ static void ask_value(void *arg, struct slice id)
 {
     struct resp_pubsub *pubsub = arg;
     struct resp_worker *worker = pubsub->worker;
-    if (!resp_pass_has_room(&worker->pass, 1) && !resp_worker_run(worker))
+    if (!pass_has_room(&worker->pass, 1) && !pass_run(&worker->pass))
         return; /* it is told when it changes the next time */
-    char *copy = resp_room_alloc(&worker->pass.room, id.size);
+    char *copy = room_alloc(&worker->pass.room, id.size);
     memcpy(copy, id.data, id.size);
-    resp_pass_op(&worker->pass, OP_GET, (struct slice){copy, id.size});
-    resp_pass_request(&worker->pass, NULL, 1, answer_tell, pubsub);
+    pass_op(&worker->pass, OP_GET, (struct slice){copy, id.size});
+    pass_request(&worker->pass, NULL, 1, answer_tell, pubsub);
 }
 
 static void tell(void *arg)
 {
     struct resp_pubsub *pubsub = arg;
     struct resp_worker *worker = pubsub->worker;
-    if (worker->pass.op_limit == 0) /* a batch is under way */
+    if (pass_is_busy(&worker->pass)) /* a batch is under way */
         return;
     size_t lost = watch_take(worker->service->watch, worker->index, ask_value, pubsub);
     if (lost > 0 && resp_worker_may_warn(worker))

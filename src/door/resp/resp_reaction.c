@@ -42,7 +42,7 @@ static bool find_kind(struct resp_client *client, struct slice name, uint8_t *re
 
 static int64_t *room_for_counts(struct resp_client *client)
 {
-    return resp_room_alloc(&client->worker->pass.room, kinds_of(client)->count * sizeof(int64_t));
+    return room_alloc(&client->worker->pass.room, kinds_of(client)->count * sizeof(int64_t));
 }
 
 /* ---- LIKE and its relatives: 1 when something changed ---- */
@@ -54,14 +54,14 @@ static void change(struct resp_client *client, unsigned argc, const struct slice
         fail_kind(client, name);
         return;
     }
-    struct op *op = resp_pass_op(&client->worker->pass, op_kind, argv[1]);
+    struct op *op = pass_op(&client->worker->pass, op_kind, argv[1]);
     op->user = argv[2];
     op->reaction = kind;
     op->silent = true;
     if (argc > 3) {
         struct resp_args args = resp_args_from(argc, argv, 3);
         if (!resp_args_write_options(&args, op)) {
-            resp_pass_undo(&client->worker->pass, 1);
+            pass_undo(&client->worker->pass, 1);
             resp_client_fail_syntax(client);
             return;
         }
@@ -109,9 +109,9 @@ static void reply_counts(struct resp_client *client, const int64_t *counts)
     }
 }
 
-static void answer_react(struct resp_client *client, const struct resp_request *request,
-                         struct op *ops)
+static void answer_react(void *to, const struct pass_request *request, struct op *ops)
 {
+    struct resp_client *client = to;
     (void)request;
     if (resp_client_answer_error(client, ops))
         return;
@@ -127,13 +127,13 @@ static void answer_react(struct resp_client *client, const struct resp_request *
 static void react(struct resp_client *client, struct resp_args args, enum op_kind op_kind,
                   struct slice item, struct slice user, uint8_t kind)
 {
-    struct op *op = resp_pass_op(&client->worker->pass, op_kind, item);
+    struct op *op = pass_op(&client->worker->pass, op_kind, item);
     op->user = user;
     op->reaction = kind;
     op->silent = true;
     op->counts = room_for_counts(client);
     if (!resp_args_write_options(&args, op)) {
-        resp_pass_undo(&client->worker->pass, 1);
+        pass_undo(&client->worker->pass, 1);
         resp_client_fail_syntax(client);
         return;
     }
@@ -164,9 +164,9 @@ void resp_toggle(struct resp_client *client, unsigned argc, const struct slice *
 
 /* ---- looking ---- */
 
-static void answer_reaction(struct resp_client *client, const struct resp_request *request,
-                            struct op *ops)
+static void answer_reaction(void *to, const struct pass_request *request, struct op *ops)
 {
+    struct resp_client *client = to;
     (void)request;
     if (!resp_client_answer_error(client, ops))
         reply_kind(client, ops->held);
@@ -175,13 +175,13 @@ static void answer_reaction(struct resp_client *client, const struct resp_reques
 void resp_reaction(struct resp_client *client, unsigned argc, const struct slice *argv)
 {
     (void)argc;
-    resp_pass_op(&client->worker->pass, OP_REACTION, argv[1])->user = argv[2];
+    pass_op(&client->worker->pass, OP_REACTION, argv[1])->user = argv[2];
     resp_client_submit(client, 1, answer_reaction, NULL);
 }
 
-static void answer_counts(struct resp_client *client, const struct resp_request *request,
-                          struct op *ops)
+static void answer_counts(void *to, const struct pass_request *request, struct op *ops)
 {
+    struct resp_client *client = to;
     (void)request;
     if (!resp_client_answer_error(client, ops))
         reply_counts(client, ops->counts);
@@ -190,7 +190,7 @@ static void answer_counts(struct resp_client *client, const struct resp_request 
 void resp_counts(struct resp_client *client, unsigned argc, const struct slice *argv)
 {
     (void)argc;
-    resp_pass_op(&client->worker->pass, OP_COUNTS, argv[1])->counts = room_for_counts(client);
+    pass_op(&client->worker->pass, OP_COUNTS, argv[1])->counts = room_for_counts(client);
     resp_client_submit(client, 1, answer_counts, NULL);
 }
 
@@ -217,9 +217,9 @@ static void gather_user(void *arg, struct slice user)
     gathered->count++;
 }
 
-static void answer_members(struct resp_client *client, const struct resp_request *request,
-                           struct op *ops)
+static void answer_members(void *to, const struct pass_request *request, struct op *ops)
 {
+    struct resp_client *client = to;
     struct gathered *gathered = request->extra;
     if (gathered->things.overflow) {
         resp_reply_error(&client->reply, "ERR the page is too large, ask for a smaller COUNT");
@@ -250,7 +250,7 @@ void resp_members(struct resp_client *client, unsigned argc, const struct slice 
     gathered_init(gathered, client);
     gathered->page =
         (struct op_page){.cursor = cursor, .limit = limit, .visit = gather_user, .arg = gathered};
-    struct op *op = resp_pass_op(&client->worker->pass, OP_MEMBERS, argv[1]);
+    struct op *op = pass_op(&client->worker->pass, OP_MEMBERS, argv[1]);
     op->reaction = kind;
     op->page = &gathered->page;
     if (!resp_client_submit(client, 1, answer_members, gathered))

@@ -93,7 +93,7 @@ static void note_failure(struct resp_client *client)
     if (resp_worker_may_warn(worker))
         message_warning("wrong password peer=%s", client->peer);
     if (++client->auth_failures > AUTH_FREE_FAILURES)
-        resp_client_hold(client, RESP_HOLD_AUTH);
+        pass_hold(&client->base, RESP_HOLD_AUTH);
 }
 
 /* There is one user, who is called what Redis calls it. */

@@ -63,16 +63,16 @@ static bool read_create_option(struct resp_client *client, struct resp_args *arg
 
 void resp_counter_create(struct resp_client *client, unsigned argc, const struct slice *argv)
 {
-    struct resp_pass *pass = &client->worker->pass;
+    struct pass *pass = &client->worker->pass;
     struct resp_args args = resp_args_from(argc, argv, 2);
-    struct create_options *options = resp_room_alloc(&pass->room, sizeof(*options));
+    struct create_options *options = room_alloc(&pass->room, sizeof(*options));
     *options = (struct create_options){.create.shards = 1};
     while (args.left > 0) {
         if (!read_create_option(client, &args, options))
             return;
     }
 
-    struct op *op = resp_pass_op(pass, OP_CREATE, argv[1]);
+    struct op *op = pass_op(pass, OP_CREATE, argv[1]);
     op->create = &options->create;
     op->key = options->key;
     op->region = options->region;
@@ -83,10 +83,10 @@ void resp_counter_create(struct resp_client *client, unsigned argc, const struct
 
 /* Takes the options of a write and submits its op. */
 static void submit_write(struct resp_client *client, struct resp_args args, struct op *op,
-                         resp_answer_fn *answer)
+                         pass_answer_fn *answer)
 {
     if (!resp_args_write_options(&args, op)) {
-        resp_pass_undo(&client->worker->pass, 1);
+        pass_undo(&client->worker->pass, 1);
         resp_client_fail_syntax(client);
         return;
     }
@@ -96,7 +96,7 @@ static void submit_write(struct resp_client *client, struct resp_args args, stru
 static void write_amount(struct resp_client *client, struct resp_args args, enum op_kind kind,
                          struct slice id, struct number amount)
 {
-    struct op *op = resp_pass_op(&client->worker->pass, kind, id);
+    struct op *op = pass_op(&client->worker->pass, kind, id);
     op->amount = amount;
     submit_write(client, args, op, resp_answer_value);
 }
@@ -104,7 +104,7 @@ static void write_amount(struct resp_client *client, struct resp_args args, enum
 /* DEL of one id, with the options of a write. */
 void resp_counter_delete(struct resp_client *client, unsigned argc, const struct slice *argv)
 {
-    struct op *op = resp_pass_op(&client->worker->pass, OP_DELETE, argv[1]);
+    struct op *op = pass_op(&client->worker->pass, OP_DELETE, argv[1]);
     submit_write(client, resp_args_from(argc, argv, 2), op, resp_answer_changed);
 }
 
@@ -136,9 +136,9 @@ void resp_counter_reset(struct resp_client *client, unsigned argc, const struct 
 /* ---- COUNTER.INFO ---- */
 
 /* Ops: DESCRIBE, then GET; an item itself has no value, only its kinds have. */
-static void answer_info(struct resp_client *client, const struct resp_request *request,
-                        struct op *ops)
+static void answer_info(void *to, const struct pass_request *request, struct op *ops)
 {
+    struct resp_client *client = to;
     (void)request;
     if (resp_client_answer_error(client, &ops[0]))
         return;
@@ -183,10 +183,10 @@ static void answer_info(struct resp_client *client, const struct resp_request *r
 void resp_counter_info(struct resp_client *client, unsigned argc, const struct slice *argv)
 {
     (void)argc;
-    struct resp_pass *pass = &client->worker->pass;
-    struct op *op = resp_pass_op(pass, OP_DESCRIBE, argv[1]);
-    op->describe = resp_room_alloc(&pass->room, sizeof(*op->describe));
-    resp_pass_op(pass, OP_GET, argv[1]);
+    struct pass *pass = &client->worker->pass;
+    struct op *op = pass_op(pass, OP_DESCRIBE, argv[1]);
+    op->describe = room_alloc(&pass->room, sizeof(*op->describe));
+    pass_op(pass, OP_GET, argv[1]);
     resp_client_submit(client, 2, answer_info, NULL);
 }
 
@@ -194,9 +194,9 @@ void resp_counter_info(struct resp_client *client, unsigned argc, const struct s
 
 /* What it ought to be, beside what it is; writes in between make a difference
  * that is none. */
-static void answer_recount(struct resp_client *client, const struct resp_request *request,
-                           struct op *ops)
+static void answer_recount(void *to, const struct pass_request *request, struct op *ops)
 {
+    struct resp_client *client = to;
     (void)request;
     if (resp_client_answer_error(client, ops))
         return;
@@ -218,6 +218,6 @@ static void answer_recount(struct resp_client *client, const struct resp_request
 void resp_counter_recount(struct resp_client *client, unsigned argc, const struct slice *argv)
 {
     (void)argc;
-    resp_pass_op(&client->worker->pass, OP_GET, argv[1]);
+    pass_op(&client->worker->pass, OP_GET, argv[1]);
     resp_client_submit(client, 1, answer_recount, NULL);
 }

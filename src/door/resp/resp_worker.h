@@ -1,11 +1,5 @@
-/* resp_worker.h - a worker's part of the door.
- *
- * What happens in a pass of the loop:
- *
- *   while the loop calls back  clients read, parse, and gather their ops
- *   at the end of the pass     the batch runs, the requests are answered,
- *                              what may leave is written, the rest promised
- *   when the log has moved     the waker makes a pass, which keeps promises
+/* resp_worker.h - a worker's part of the door: its clients, and the pass in which
+ * their requests are gathered (door/pass/pass.h).
  *
  * Everything here belongs to the worker's thread but what stands under `lock`,
  * and the gauges. */
@@ -16,16 +10,14 @@
 #include <stdint.h>
 
 #include "base/lock.h"
+#include "door/pass/pass.h"
 #include "door/resp/resp.h"
 #include "door/resp/resp_client.h"
 #include "door/resp/resp_command.h"
 #include "door/resp/resp_parse.h"
-#include "door/resp/resp_pass.h"
-#include "door/resp/resp_promise.h"
 #include "net/listener.h"
 #include "net/loop.h"
 #include "net/timer.h"
-#include "net/waker.h"
 
 struct resp_pubsub;
 
@@ -42,8 +34,6 @@ struct resp_worker_stats {
     struct gauge overflows; /* closed because their output passed its limit */
     struct gauge bytes_in;
     struct gauge bytes_out;
-    struct gauge batches;
-    struct gauge ops;
     struct gauge rate;                     /* commands a second, lately */
     struct gauge calls[RESP_COMMANDS_MAX]; /* by command */
 };
@@ -59,18 +49,11 @@ struct resp_worker {
     struct loop *loop; /* borrowed; NULL until resp_listen() */
     struct listener *listener;
     struct loop_hook *hook;
-    struct waker *waker;
     struct timer *tick;
 
     struct resp_parser parser;
-    struct resp_pass pass;
-    uint64_t held_ns; /* since when the log is held; 0 = it is not */
-    bool running;     /* inside service_run() */
-    bool late;        /* the last batch was not done when service_run() returned */
-    struct resp_promises promises;
-    struct resp_client *touched; /* lists of clients */
-    struct resp_client *resuming;
-    struct resp_client *dead;
+    struct pass pass;
+    struct resp_client *dead;   /* closed, and still named by something */
     struct resp_pubsub *pubsub; /* owned */
 
     uint64_t commands_last; /* at the last tick, for the rate */
@@ -93,10 +76,6 @@ void resp_worker_done(struct resp_worker *worker);
 
 enum err resp_worker_start(struct resp_worker *worker, struct loop *loop,
                            const struct listener_options *options, struct error *error);
-
-/* Runs the ops gathered so far and answers their requests. False when they, or
- * those before them, are still under way. */
-bool resp_worker_run(struct resp_worker *worker);
 
 /* All that is to be done at the end of a pass. */
 void resp_worker_end_pass(struct resp_worker *worker);

@@ -1,4 +1,4 @@
-#include "door/resp/resp_promise.h"
+#include "door/pass/promise.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -7,24 +7,24 @@
 
 #define RING_FIRST 1024u
 
-void resp_promises_init(struct resp_promises *promises)
+void promises_init(struct promises *promises)
 {
-    *promises = (struct resp_promises){
+    *promises = (struct promises){
         .ring = memory_take(RING_FIRST * sizeof(*promises->ring)),
         .mask = RING_FIRST - 1,
     };
 }
 
-void resp_promises_done(struct resp_promises *promises)
+void promises_done(struct promises *promises)
 {
     free(promises->ring);
 }
 
 /* Twice the ring, with the oldest promise at its beginning. */
-static void grow(struct resp_promises *promises)
+static void grow(struct promises *promises)
 {
     size_t size = promises->mask + 1;
-    struct resp_promise *ring = memory_take(2 * size * sizeof(*ring));
+    struct promise *ring = memory_take(2 * size * sizeof(*ring));
     size_t head = size - promises->first;
     memcpy(ring, promises->ring + promises->first, head * sizeof(*ring));
     memcpy(ring + head, promises->ring, promises->first * sizeof(*ring));
@@ -34,7 +34,7 @@ static void grow(struct resp_promises *promises)
     promises->first = 0;
 }
 
-void resp_promises_add(struct resp_promises *promises, struct resp_promise promise)
+void promises_add(struct promises *promises, struct promise promise)
 {
     if (promises->count > promises->mask)
         grow(promises);

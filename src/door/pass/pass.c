@@ -1,0 +1,334 @@
+#include "door/pass/pass.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/memory.h"
+
+#define HOLD_NS 200000u /* what waits to become safe waits no longer: about the time of a sync */
+
+/* ---- life ---- */
+
+void pass_init(struct pass *pass, struct service *service, unsigned worker,
+               const struct pass_door *door, void *door_arg)
+{
+    assert(service && door);
+
+    *pass = (struct pass){
+        .service = service,
+        .door = door,
+        .door_arg = door_arg,
+        .ops = memory_take_zeroed(LIMIT_BATCH * sizeof(*pass->ops)),
+        .op_limit = LIMIT_BATCH,
+        .requests = memory_take_zeroed(LIMIT_BATCH * sizeof(*pass->requests)),
+        .batch.worker = worker,
+    };
+    room_init(&pass->room);
+    promises_init(&pass->promises);
+}
+
+static void woken(void *arg)
+{
+    (void)arg; /* the end of the pass, which follows, does what is to be done */
+}
+
+enum err pass_start(struct pass *pass, struct loop *loop, struct error *error)
+{
+    assert(!pass->loop);
+
+    pass->waker = waker_new(loop, woken, pass, error);
+    if (!pass->waker)
+        return error ? error->code : ERR_IO;
+    pass->loop = loop;
+    return ERR_OK;
+}
+
+void pass_done(struct pass *pass)
+{
+    waker_free(pass->waker);
+    promises_done(&pass->promises);
+    room_done(&pass->room);
+    free(pass->ops);
+    free(pass->requests);
+}
+
+/* ---- gathering ---- */
+
+void pass_undo(struct pass *pass, size_t count)
+{
+    while (count-- > 0)
+        number_done(&pass->ops[--pass->op_count].amount);
+}
+
+bool pass_check(const struct pass *pass, size_t count, struct error *error)
+{
+    for (const struct op *op = pass->ops + pass->op_count - count; count > 0; op++, count--) {
+        if (service_check(pass->service, op, error) != ERR_OK)
+            return false;
+    }
+    return true;
+}
+
+/* ---- clients ---- */
+
+void pass_hold(struct pass_client *client, unsigned why)
+{
+    client->held |= why;
+    client->pass->door->held(client);
+}
+
+void pass_unhold(struct pass_client *client, unsigned why)
+{
+    if (!(client->held & why))
+        return;
+    struct pass *pass = client->pass;
+    client->held &= ~why;
+    if (client->held == 0 && !client->resuming) {
+        client->resuming = true;
+        client->next_resuming = pass->resuming;
+        pass->resuming = client;
+        waker_wake(pass->waker);
+    }
+    pass->door->held(client);
+}
+
+bool pass_settle(struct pass_client *client, uint64_t end, uint64_t safe)
+{
+    if (end == client->settled)
+        return true;
+    client->settled = end;
+    if (client->promised == 0 && client->ticket <= safe) {
+        client->released = end;
+        return true;
+    }
+    client->promised++;
+    promises_add(&client->pass->promises, (struct promise){
+                                              .client = client,
+                                              .ticket = client->ticket,
+                                              .end = end,
+                                          });
+    return false;
+}
+
+/* ---- the batch ---- */
+
+static inline void free_numbers(struct op *op)
+{
+    if (__builtin_expect(op->amount.big || op->value.big, 0)) {
+        number_done(&op->amount);
+        number_done(&op->value);
+    }
+}
+
+static inline void answer(const struct pass_request *request, struct op *ops)
+{
+    struct pass_client *client = request->client;
+
+    request->answer(client, request, ops);
+    uint64_t ticket = 0;
+    for (uint32_t i = 0; i < request->count; i++) {
+        if (ops[i].ticket > ticket)
+            ticket = ops[i].ticket;
+        free_numbers(&ops[i]);
+    }
+    if (!client)
+        return;
+    if (ticket > client->ticket)
+        client->ticket = ticket;
+    client->unanswered--;
+    pass_touch(client);
+}
+
+static void answer_all(struct pass *pass)
+{
+    for (size_t i = 0; i < pass->request_count; i++)
+        answer(&pass->requests[i], pass->ops + pass->requests[i].first);
+    pass->op_count = 0;
+    pass->request_count = 0;
+}
+
+static void batch_done(struct batch *batch)
+{
+    struct pass *pass = batch->arg;
+
+    gauge_add(&pass->batches, 1);
+    gauge_add(&pass->ops_run, pass->op_count);
+    answer_all(pass);
+    pass->op_limit = LIMIT_BATCH;
+    if (pass->door->parsed)
+        pass->door->parsed(pass->door_arg);
+    if (!pass->running) /* nobody else will see to what was answered */
+        waker_wake(pass->waker);
+}
+
+/* Changes of passes that follow one another closely become safe together: the
+ * log is held before the first, and let go when a pass brings nothing new. */
+static void hold(struct pass *pass)
+{
+    if (pass->held_ns != 0)
+        return;
+    service_hold(pass->service);
+    pass->held_ns = env_monotonic_ns(pass->service->env);
+}
+
+static void launch_or_go_on(struct pass *pass, bool brought_something)
+{
+    if (pass->held_ns == 0)
+        return;
+    if (brought_something && env_monotonic_ns(pass->service->env) - pass->held_ns < HOLD_NS) {
+        loop_go_on(pass->loop);
+        return;
+    }
+    pass->held_ns = 0;
+    service_launch(pass->service);
+}
+
+bool pass_run(struct pass *pass)
+{
+    if (pass_is_busy(pass))
+        return false;
+    if (pass->request_count == 0)
+        return true;
+
+    pass->op_limit = 0;
+    pass->batch.ops = pass->ops;
+    pass->batch.count = pass->op_count;
+    pass->batch.done = batch_done;
+    pass->batch.arg = pass;
+    pass->running = true;
+    hold(pass);
+    service_run(pass->service, &pass->batch);
+    pass->running = false;
+    return !pass_is_busy(pass);
+}
+
+void pass_wait(struct pass_client *client)
+{
+    struct pass *pass = client->pass;
+    if (pass_run(pass))
+        return;
+    pass_hold(client, PASS_HOLD_BATCH);
+    if (!client->waiting) {
+        client->waiting = true;
+        client->next_waiting = pass->waiting;
+        pass->waiting = client;
+    }
+}
+
+/* ---- the end of a pass ---- */
+
+/* Lets go of those that waited for a batch that took longer than its pass. */
+static void unhold_waiting(struct pass *pass)
+{
+    struct pass_client *client = pass->waiting;
+    pass->waiting = NULL;
+    while (client) {
+        struct pass_client *next = client->next_waiting;
+        client->waiting = false;
+        pass_unhold(client, PASS_HOLD_BATCH);
+        client = next;
+    }
+}
+
+/* Those that were held with requests left go on; they may well be held again. */
+static void resume_clients(struct pass *pass)
+{
+    struct pass_client *client = pass->resuming;
+    pass->resuming = NULL;
+    while (client) {
+        struct pass_client *next = client->next_resuming;
+        client->resuming = false;
+        pass->door->resume(client);
+        client = next;
+    }
+}
+
+static void settle_touched(struct pass *pass)
+{
+    if (!pass->touched)
+        return;
+    uint64_t safe = service_safe(pass->service);
+    for (struct pass_client *client = pass->touched; client; client = client->next_touched)
+        pass->door->settle(client, safe);
+}
+
+static void keep_promises_to(struct pass *pass, uint64_t safe)
+{
+    const struct promise *promise;
+    while ((promise = promises_first(&pass->promises)) && promise->ticket <= safe) {
+        struct pass_client *client = promise->client;
+        client->released = promise->end;
+        client->promised--;
+        pass_touch(client);
+        promises_drop_first(&pass->promises);
+    }
+}
+
+/* Says which ticket is waited for before it looks at the log for the last
+ * time: what is reached in between is either seen here or wakes us. */
+static void keep_promises(struct pass *pass)
+{
+    const struct promise *promise = promises_first(&pass->promises);
+    if (!promise)
+        return;
+    waker_wait_for(pass->waker, promise->ticket);
+    while (promise && promise->ticket <= service_safe(pass->service)) {
+        keep_promises_to(pass, service_safe(pass->service));
+        promise = promises_first(&pass->promises);
+        waker_wait_for(pass->waker, promise ? promise->ticket : WAKER_NEVER);
+    }
+}
+
+static void flush_touched(struct pass *pass)
+{
+    struct pass_client *client = pass->touched;
+    pass->touched = NULL;
+    while (client) {
+        struct pass_client *next = client->next_touched;
+        client->touched = false;
+        pass->door->flush(client);
+        client = next;
+    }
+}
+
+void pass_end(struct pass *pass)
+{
+    bool is_free = !pass_is_busy(pass);
+    if (is_free && pass->waiting)
+        unhold_waiting(pass);
+    if (is_free && pass->resuming)
+        resume_clients(pass);
+    bool brings_something = pass->request_count > 0;
+    bool is_done = pass_run(pass);
+    launch_or_go_on(pass, brings_something);
+    settle_touched(pass);
+    keep_promises(pass);
+    flush_touched(pass);
+    if (is_done)
+        room_clear(&pass->room);
+}
+
+void pass_reached(struct pass *pass, uint64_t safe)
+{
+    if (pass->waker)
+        waker_reached(pass->waker, safe);
+}
+
+void pass_stop(struct pass *pass)
+{
+    while (promises_first(&pass->promises)) {
+        promises_first(&pass->promises)->client->promised--;
+        promises_drop_first(&pass->promises);
+    }
+    for (size_t i = 0; i < pass->op_count; i++) /* they are never run */
+        pass->ops[i].code = ERR_UNAVAILABLE;
+    answer_all(pass);
+    pass->op_limit = 0;
+    for (struct pass_client *client = pass->touched; client; client = client->next_touched)
+        client->touched = false;
+    for (struct pass_client *client = pass->resuming; client; client = client->next_resuming)
+        client->resuming = false;
+    for (struct pass_client *client = pass->waiting; client; client = client->next_waiting)
+        client->waiting = false;
+    pass->touched = pass->resuming = pass->waiting = NULL;
+}

@@ -1,0 +1,247 @@
+/* pass.h - what the clients of a door ask for in one pass of a worker's loop, run
+ * as one batch, and answered.
+ *
+ * It knows no protocol. A door parses, appends ops, then one request that owns
+ * them and knows how to answer:
+ *
+ *   ops       [ADD a][GET b][GET c][REACT v ann]
+ *   requests  [incr ][mget        ][like       ]
+ *
+ * What happens in a pass of the loop:
+ *
+ *   while the loop calls back  the door reads, parses, and gathers requests
+ *   pass_end(), at the end     the batch runs; the requests are answered in this
+ *                              order, which is that of every client's requests;
+ *                              what may leave is written, the rest is promised
+ *   when the log has moved     the waker makes a pass, which keeps promises
+ *
+ * A worker of a door has one pass, and it belongs to the worker's thread. What
+ * runs hot allocates nothing once the worker is up. */
+#ifndef DOOR_PASS_PASS_H
+#define DOOR_PASS_PASS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/op.h"
+#include "door/pass/promise.h"
+#include "door/pass/room.h"
+#include "flow/service.h"
+#include "net/gauge.h"
+#include "net/loop.h"
+#include "net/waker.h"
+
+struct pass;
+struct pass_request;
+
+/* Why a client is not read from. */
+enum {
+    PASS_HOLD_BATCH = 1, /* until the batch under way is done */
+    PASS_HOLD_DOOR = 16, /* from here on the door's own reasons: 16, 32, ... */
+};
+
+/* The first member of every door's client. */
+struct pass_client {
+    struct pass *pass;   /* borrowed */
+    uint64_t ticket;     /* of its last write */
+    uint64_t settled;    /* bytes of its output, of all that was ever answered: about these it */
+    uint64_t released;   /* has been decided when they may leave, and these may leave now */
+    unsigned unanswered; /* requests */
+    unsigned promised;   /* promises that name it */
+    unsigned held;       /* PASS_HOLD_; 0 = it is read from */
+    bool touched;        /* in the list of those whose output the pass has added to */
+    bool resuming;       /* in the list of those that want to be parsed again */
+    bool waiting;        /* in the list of those that wait for the batch */
+    struct pass_client *next_touched;
+    struct pass_client *next_resuming;
+    struct pass_client *next_waiting;
+};
+
+/* What a pass asks of its door. */
+struct pass_door {
+    /* client->held has changed: read from it, or do not. */
+    void (*held)(struct pass_client *client);
+
+    /* It was held, and is not any more: takes the requests that lie there unparsed. */
+    void (*resume)(struct pass_client *client);
+
+    /* The pass has added to its output: hands the end of it to pass_settle(). */
+    void (*settle)(struct pass_client *client, uint64_t safe);
+
+    /* Writes what is released. */
+    void (*flush)(struct pass_client *client);
+
+    /* The batch is done: no op points to what was parsed any more. May be NULL. */
+    void (*parsed)(void *arg);
+};
+
+/* Writes the answer into the client's output. Called once for every request,
+ * also when the client has gone meanwhile: what `extra` holds is freed here. */
+typedef void pass_answer_fn(void *client, const struct pass_request *request, struct op *ops);
+
+struct pass_request {
+    void *client; /* begins with a struct pass_client; NULL: the worker's own */
+    pass_answer_fn *answer;
+    void *extra;    /* what the answer needs to know beyond the ops; often in the room */
+    uint32_t first; /* op */
+    uint32_t count; /* ops; 0 for an answer that only waits for its turn */
+};
+
+struct pass {
+    struct service *service;      /* borrowed */
+    const struct pass_door *door; /* borrowed */
+    void *door_arg;
+    struct loop *loop;   /* borrowed; NULL until pass_start() */
+    struct waker *waker; /* owned */
+
+    struct op *ops; /* owned, LIMIT_BATCH */
+    size_t op_count;
+    size_t op_limit;               /* LIMIT_BATCH, or 0 while a batch is under way */
+    struct pass_request *requests; /* owned, LIMIT_BATCH */
+    size_t request_count;
+    struct room room; /* what the slices of ops point into */
+    struct batch batch;
+    uint64_t held_ns; /* since when the log is held; 0 = it is not */
+    bool running;     /* inside service_run() */
+
+    struct promises promises;
+    struct pass_client *touched; /* lists of clients */
+    struct pass_client *resuming;
+    struct pass_client *waiting;
+
+    struct gauge batches; /* since start */
+    struct gauge ops_run;
+};
+
+void pass_init(struct pass *pass, struct service *service, unsigned worker,
+               const struct pass_door *door, void *door_arg);
+
+/* Before anything is asked for. */
+enum err pass_start(struct pass *pass, struct loop *loop, struct error *error);
+
+/* When no loop runs and the door has closed its clients: forgets all that they still
+ * wait for, so that none is named any more. */
+void pass_stop(struct pass *pass);
+
+/* After pass_stop(). */
+void pass_done(struct pass *pass);
+
+/* --- gathering --- */
+
+/* No command appends more ops than it has arguments, and these. */
+#define PASS_OPS_EXTRA 4u
+
+/* Can a command with so many arguments be taken now? If not: pass_wait(). */
+static inline bool pass_has_room(const struct pass *pass, unsigned argc)
+{
+    return pass->op_count + argc + PASS_OPS_EXTRA <= pass->op_limit &&
+           pass->request_count < LIMIT_BATCH;
+}
+
+/* Appends an op. Its question is empty but for kind and id. */
+static inline struct op *pass_op(struct pass *pass, enum op_kind kind, struct slice id)
+{
+    static const struct slice nothing = {NULL, 0};
+    struct op *op = &pass->ops[pass->op_count++];
+    op->kind = kind;
+    op->reaction = 0;
+    op->silent = false;
+    op->id = id;
+    op->user = nothing;
+    op->key = nothing;
+    op->region = nothing;
+    op->amount = number_of(0);
+    op->counts = NULL;
+    op->code = ERR_OK;
+    op->changed = false;
+    op->repeated = false;
+    op->held = 0;
+    op->value = number_of(0);
+    op->ticket = 0;
+    return op;
+}
+
+/* Is the last op of `count` a single one of the most frequent kinds, with nothing
+ * that service_check() could find fault with? Spares most requests the call. */
+static inline bool pass_is_plain(const struct pass *pass, size_t count)
+{
+    const struct op *op = &pass->ops[pass->op_count - 1];
+    if (count != 1 || op->id.size - 1 >= LIMIT_ID_BYTES || op->key.data || op->region.size != 0)
+        return false;
+    if (op->kind == OP_ADD || op->kind == OP_GET)
+        return !op->amount.big;
+    /* An id that ends as a kind does may be the name of a reaction's counter. */
+    return op->kind == OP_REACT && op->user.size - 1 < LIMIT_USER_BYTES &&
+           !pass->service->kinds->ends[(unsigned char)op->id.data[op->id.size - 1]];
+}
+
+/* Does service_check() find no fault with the last `count` ops? Else says what is
+ * wrong, if `error` is given. */
+bool pass_check(const struct pass *pass, size_t count, struct error *error);
+
+/* Takes back the last `count` ops. */
+void pass_undo(struct pass *pass, size_t count);
+
+/* Appends the request that owns the last `count` ops. */
+static inline void pass_request(struct pass *pass, void *client, size_t count,
+                                pass_answer_fn *answer, void *extra)
+{
+    pass->requests[pass->request_count++] = (struct pass_request){
+        .client = client,
+        .answer = answer,
+        .extra = extra,
+        .first = (uint32_t)(pass->op_count - count),
+        .count = (uint32_t)count,
+    };
+    if (client)
+        ((struct pass_client *)client)->unanswered++;
+}
+
+/* --- running --- */
+
+static inline bool pass_is_busy(const struct pass *pass)
+{
+    return pass->op_limit == 0;
+}
+
+/* Runs the ops gathered so far and answers their requests. False when they, or
+ * those before them, are still under way. */
+bool pass_run(struct pass *pass);
+
+/* The batch is full, or a request has to wait for the answers before it. Runs what
+ * was gathered; the client is held if that is not done at once. */
+void pass_wait(struct pass_client *client);
+
+/* All that is to be done at the end of a pass; for a hook of the loop. */
+void pass_end(struct pass *pass);
+
+/* Any thread: service_safe() may have grown, and now is `safe`. */
+void pass_reached(struct pass *pass, uint64_t safe);
+
+/* --- clients --- */
+
+void pass_hold(struct pass_client *client, unsigned why);
+void pass_unhold(struct pass_client *client, unsigned why);
+
+/* Notes that the client's output was added to. */
+static inline void pass_touch(struct pass_client *client)
+{
+    if (client->touched)
+        return;
+    client->touched = true;
+    client->next_touched = client->pass->touched;
+    client->pass->touched = client;
+}
+
+/* The client's output ends at byte `end` of all that it was ever answered. What is
+ * new is released if the client's ticket is safe, else promised: false then. */
+bool pass_settle(struct pass_client *client, uint64_t end, uint64_t safe);
+
+/* Does something of the pass still point to the client? */
+static inline bool pass_names(const struct pass_client *client)
+{
+    return client->unanswered > 0 || client->promised > 0 || client->touched || client->resuming ||
+           client->waiting;
+}
+
+#endif

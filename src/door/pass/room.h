@@ -1,0 +1,47 @@
+/* room.h - the memory of one pass of a worker.
+ *
+ * What connections send is read into blocks that they all share, and is parsed
+ * where it lies; the few things that a request needs beyond its bytes are taken
+ * from the same blocks. All of it is let go of at once, when the pass is over
+ * and nobody points into it any more. Blocks are used again: after the first
+ * passes nothing is allocated, and an idle connection holds no memory at all. */
+#ifndef DOOR_PASS_ROOM_H
+#define DOOR_PASS_ROOM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buffer.h"
+
+#define ROOM_BLOCK_BYTES (64u << 10)
+
+struct room_block;
+
+struct room {
+    struct room_block *blocks; /* in use, the current one first */
+    struct room_block *spare;
+    size_t spare_count;
+    struct room_block *adopted;
+};
+
+void room_init(struct room *room);
+void room_done(struct room *room);
+
+/* Free space of at least `size` bytes, at most ROOM_BLOCK_BYTES; says how much
+ * it is. It is not taken yet. */
+char *room_look(struct room *room, size_t size, size_t *ret_size);
+
+/* Takes the first `size` bytes of what room_look() has shown. */
+void room_take(struct room *room, size_t size);
+
+/* Memory for a thing, well aligned, not cleared. */
+void *room_alloc(struct room *room, size_t size);
+
+/* Takes over the buffer's memory, which stays where it is until the pass is
+ * over; the buffer is empty afterwards. */
+void room_adopt(struct room *room, struct buffer *buffer);
+
+/* The pass is over. */
+void room_clear(struct room *room);
+
+#endif
