@@ -132,6 +132,22 @@ enum err hot_mend(struct hot *hot, struct slice id, uint8_t kind, const struct n
     return hot->ops->mend(hot, id, kind, by);
 }
 
+enum err hot_note(struct hot *hot, const struct event *repair, int64_t now_ms)
+{
+    assert(hot && repair);
+    assert(repair->type == EVENT_REPAIR);
+
+    return hot->ops->note(hot, repair, now_ms);
+}
+
+void hot_hottest(struct hot *hot, uint32_t limit, hot_shards_fn *visit, void *arg)
+{
+    assert(hot && visit);
+
+    if (hot->ops->hottest)
+        hot->ops->hottest(hot, limit, visit, arg);
+}
+
 void hot_stats(struct hot *hot, struct hot_stats *ret_stats)
 {
     assert(hot && ret_stats);

@@ -29,7 +29,7 @@ typedef void batch_done_fn(struct batch *batch);
 struct batch {
     struct op *ops;
     size_t count;
-    unsigned worker; /* who runs it, 0 to workers - 1; a worker has one batch at a time */
+    unsigned worker; /* who runs it, 0 to workers - 1 (guests follow); one batch at a time each */
     int64_t now_ms;  /* wall clock, read once for the whole batch */
     batch_done_fn *done;
     void *arg; /* of whoever set done */
@@ -51,6 +51,10 @@ struct hot_entry {
     bool was_loaded;     /* from the store, and not made here: the store's scan may have met it */
 };
 typedef void hot_visit_fn(void *arg, const struct hot_entry *entry);
+
+/* Something that is spread: the total of each shard; of an item its members. */
+typedef void hot_shards_fn(void *arg, struct slice id, bool is_item, uint32_t shards,
+                           const int64_t *totals);
 
 /* An item that a user reacted to. */
 typedef void hot_item_fn(void *arg, struct slice item, uint8_t kind);
@@ -91,14 +95,19 @@ enum hot_want_kind {
     HOT_WANT_SLICE,  /* of a large item */
     HOT_WANT_USER,   /* the number of a named user */
     HOT_WANT_KEY,    /* the answer of an idempotency key */
+    HOT_WANT_NAMES,  /* of named users whose numbers are known */
 };
+#define HOT_WANT_KINDS 5u
+#define HOT_NAMES_MAX  4096u /* of one want */
 
 struct hot_want {
     enum hot_want_kind kind;
     uint32_t slice;
     uint64_t key_low; /* key_hash() of id and key */
     uint64_t key_high;
-    struct slice id; /* or the user's name; points into `bytes` */
+    const uint32_t *numbers; /* NAMES: ascending; stay until loaded() */
+    size_t number_count;     /* up to HOT_NAMES_MAX */
+    struct slice id;         /* or the user's name; points into `bytes` */
     char bytes[LIMIT_ID_BYTES];
 };
 
@@ -110,8 +119,12 @@ struct hot_found {
     const struct state_target *target;   /* TARGET */
     const struct state_members *members; /* SLICE */
     size_t member_count;
+    const struct event *pending; /* SLICE: of the item, as state_target has them, read in the same
+                                  * moment: those of users of this slice are replayed on top */
+    size_t pending_count;
     uint32_t user_number;        /* USER */
     const struct state_key *key; /* KEY */
+    const struct slice *names;   /* NAMES: for each of want->numbers; size 0 = there is none */
 };
 
 /* What there is of a counter or an item right now, all of one moment. */
@@ -168,13 +181,14 @@ struct hot_ops {
 
     /* The store has something of this stable hash (hash_stable() of the id, or of the
      * user's name): until all are told (`told_all`), whatever is not in memory is asked for.
-     * Keys are not told: those of the store are handed in by loaded() one by one, and
-     * `told_all` says that there are no more. Any thread. */
+     * Keys are not told: those of the store are handed in by loaded() one by one, unasked,
+     * and `told_all` says that there are no more. Any thread. */
     void (*tell)(struct hot *hot, enum hot_want_kind kind, uint64_t stable_hash);
     void (*told_all)(struct hot *hot, enum hot_want_kind kind);
 
     /* Takes what has been wanted for longest; false if nothing is. A want that was
-     * taken is answered by loaded() sooner or later. Any thread. */
+     * taken is answered by loaded() sooner or later. Any thread. Targets and slices
+     * are taken only by who has asked for them: what nobody wants is not put in. */
     bool (*wanted)(struct hot *hot, struct hot_want *ret_want);
     void (*loaded)(struct hot *hot, const struct hot_want *want, const struct hot_found *found);
 
@@ -185,12 +199,22 @@ struct hot_ops {
     /* Drops an id from memory if it is saved; ERR_BUSY if it is not (yet). */
     enum err (*drop)(struct hot *hot, struct slice id);
 
-    /* For the audit. ERR_NOT_FOUND: not in memory. */
+    /* For the audit. ERR_NOT_FOUND: not in memory. Members are counted one by one up to a
+     * million of them; of more, one slice in turn is, and the sets' own counts stand for the rest.
+     */
     enum err (*inspect)(struct hot *hot, struct slice id, struct hot_inspection *ret);
 
     /* Adds `by` to a counter, or to the count of an item's kind, and to nothing
-     * else: no event, nobody is told. The audit has proved that it is missing. */
+     * else: no event, nobody is told. The audit has proved that it is missing. ERR_INVALID
+     * for a small item, whose counts are its members themselves. */
     enum err (*mend)(struct hot *hot, struct slice id, uint8_t kind, const struct number *by);
+
+    /* Writes an EVENT_REPAIR to the log, by the home cell of its id; changes nothing.
+     * What log_room() says if that is not ERR_OK. */
+    enum err (*note)(struct hot *hot, const struct event *repair, int64_t now_ms);
+
+    /* Visits up to `limit` spread ids, those first that were written most in the last second. */
+    void (*hottest)(struct hot *hot, uint32_t limit, hot_shards_fn *visit, void *arg);
 
     void (*stats)(struct hot *hot, struct hot_stats *ret_stats);
 
@@ -226,6 +250,8 @@ void hot_saved(struct hot *hot, const uint64_t sequences[LIMIT_CELLS]);
 enum err hot_drop(struct hot *hot, struct slice id);
 enum err hot_inspect(struct hot *hot, struct slice id, struct hot_inspection *ret);
 enum err hot_mend(struct hot *hot, struct slice id, uint8_t kind, const struct number *by);
+enum err hot_note(struct hot *hot, const struct event *repair, int64_t now_ms);
+void hot_hottest(struct hot *hot, uint32_t limit, hot_shards_fn *visit, void *arg);
 void hot_stats(struct hot *hot, struct hot_stats *ret_stats);
 void hot_close(struct hot *hot);
 

@@ -176,7 +176,7 @@ static void sweep(struct memory_hot *hot, struct cell *cell, struct cell_turn *t
 void balance_tick(struct hot *base, int64_t now_ms)
 {
     struct memory_hot *hot = (struct memory_hot *)base;
-    struct worker *worker = &hot->worker[hot->workers];
+    struct worker *worker = &hot->worker[hot->runners];
     layer_note_time(hot, now_ms);
     struct cell_turn turn = {.section = &worker->section,
                              .now_ms = now_ms,

@@ -72,7 +72,7 @@ void layer_collect(struct memory_hot *hot, struct cell *cell)
 void layer_free_retired(struct memory_hot *hot)
 {
     uint64_t oldest = NO_EPOCH;
-    for (unsigned i = 0; i <= hot->workers; i++) {
+    for (unsigned i = 0; i <= hot->runners; i++) {
         uint64_t epoch = atomic_load(&hot->worker[i].epoch);
         oldest = epoch < oldest ? epoch : oldest;
     }

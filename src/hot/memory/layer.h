@@ -61,8 +61,8 @@ struct memory_hot {
     struct keys *keys;         /* owned */
     uint64_t hash_key;
     struct heat_rule rule;
-    unsigned workers;
-    struct worker *worker; /* [workers + 1]: the last one is the ticker's */
+    unsigned runners;      /* workers and guests */
+    struct worker *worker; /* [runners + 1]: the last one is the ticker's */
     struct directory directory;
     struct lock retired_lock;
     struct spread *retired;

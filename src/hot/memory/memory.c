@@ -248,7 +248,7 @@ static void memory_stats(struct hot *base, struct hot_stats *ret_stats)
         stats.spread += cell->spread;
         lock_release(&cell->lock);
     }
-    for (unsigned i = 0; i < hot->workers; i++)
+    for (unsigned i = 0; i < hot->runners; i++)
         stats.refused += atomic_load(&hot->worker[i].refused);
     stats.spread_events = atomic_load(&hot->spread_events);
     stats.lock_waits = atomic_load(&hot->lock_waits);
@@ -261,7 +261,7 @@ static void memory_close(struct hot *base)
     for (unsigned i = 0; i < LIMIT_CELLS; i++)
         cell_done(&hot->cells[i]);
     spread_free_all(hot->retired);
-    for (unsigned i = 0; i <= hot->workers; i++)
+    for (unsigned i = 0; i <= hot->runners; i++)
         section_done(&hot->worker[i].section);
     free(hot->worker);
     directory_done(&hot->directory);
@@ -287,14 +287,14 @@ static const struct hot_ops memory_ops = {
 
 struct hot *memory_hot_open(struct env *env, const struct memory_hot_options *options)
 {
-    assert(options->workers >= 1 && options->workers <= LIMIT_WORKERS);
+    assert(options->workers >= 1 && options->workers + options->guests <= LIMIT_WORKERS);
 
     struct memory_hot *hot = memory_take_aligned(sizeof(*hot));
     hot->base.ops = &memory_ops;
     hot->env = env;
     hot->kinds = options->kinds;
     hot->log = options->log;
-    hot->workers = options->workers;
+    hot->runners = options->workers + options->guests;
     hot->rule = (struct heat_rule){.spread_rate = options->spread_rate,
                                    .shards_max = heat_shards_max(options->workers)};
     hot->hash_key = env_random(env);
@@ -303,9 +303,9 @@ struct hot *memory_hot_open(struct env *env, const struct memory_hot_options *op
     directory_init(&hot->directory);
     lock_init(&hot->retired_lock);
 
-    size_t size = (options->workers + 1) * sizeof(*hot->worker);
+    size_t size = (hot->runners + 1) * sizeof(*hot->worker);
     hot->worker = memory_take_aligned(size);
-    for (unsigned i = 0; i <= options->workers; i++) {
+    for (unsigned i = 0; i <= hot->runners; i++) {
         struct worker *worker = &hot->worker[i];
         atomic_init(&worker->epoch, NO_EPOCH);
         section_init(&worker->section);

@@ -388,7 +388,7 @@ static void look_over(struct memory_hot *hot, struct worker *worker, const struc
 void run_batch(struct hot *base, struct batch *batch)
 {
     struct memory_hot *hot = (struct memory_hot *)base;
-    assert(batch->worker < hot->workers);
+    assert(batch->worker < hot->runners);
     struct worker *worker = &hot->worker[batch->worker];
     struct cell_turn turn = {.section = &worker->section,
                              .now_ms = batch->now_ms,
