@@ -1,0 +1,53 @@
+/* coalesce.h - what a stretch of the log does to each counter: the batch for the store.
+ *
+ * Sections of the log go in, in order; out comes a store_batch in which everything that
+ * happens to one id is one unit. What the store has already (by sequence) is left
+ * out, and so is what is late: of an incarnation that is gone.
+ *
+ * The bytes of the sections are copied once, and all slices of the batch point
+ * there. Memory is kept from batch to batch: after the first few nothing is
+ * allocated for an event. Belongs to one thread. Pure but for chance in event ids. */
+#ifndef FLOW_COALESCE_H
+#define FLOW_COALESCE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buffer.h"
+#include "base/env.h"
+#include "core/kinds.h"
+#include "core/store.h"
+
+struct coalesce;
+
+struct coalesce *coalesce_new(struct env *env, const struct kinds *kinds);
+void coalesce_free(struct coalesce *coalesce);
+
+/* Begins a new batch on top of `mark`. */
+void coalesce_begin(struct coalesce *coalesce, const struct state_mark *mark);
+
+/* Takes a section, a copy of it; `next` is the position behind it. What cannot be read
+ * becomes poison: the whole section, or the rest of it from the first bad event on. */
+void coalesce_take(struct coalesce *coalesce, struct slice section, struct log_position next);
+
+/* Events taken so far (late ones and mere keys included, those the store has not), bytes
+ * of the log, and the time of the oldest event; 0 = none. */
+uint64_t coalesce_events(const struct coalesce *coalesce);
+uint64_t coalesce_bytes(const struct coalesce *coalesce);
+int64_t coalesce_oldest_ms(const struct coalesce *coalesce);
+
+/* Is there anything that the store has to be told? */
+bool coalesce_is_empty(const struct coalesce *coalesce);
+
+/* The batch, which lives until the next begin, and goes up to `position`. */
+struct store_batch *coalesce_finish(struct coalesce *coalesce, struct log_position position,
+                                    int64_t now_ms);
+
+/* For a retry: the one unit that these bytes (core/raw.h) are about, with this event id. Lives
+ * until the next call of any of these. ERR_CORRUPT. Whatever the mark says, all of
+ * them count. */
+enum err coalesce_raw_unit(struct coalesce *coalesce, struct slice raw,
+                           const unsigned char *event_id, struct store_unit **ret_unit,
+                           struct error *error);
+
+#endif
