@@ -1,7 +1,5 @@
 #include "base/uuid.h"
 
-#include <stdint.h>
-
 /* Sixteen digits make a row, and are worked on together; the compiler has
  * instructions for that on every machine we know.
  *
@@ -72,4 +70,15 @@ void uuid_format(const unsigned char from[UUID_BYTES], char *to)
         *to++ = "0123456789abcdef"[from[i] >> 4];
         *to++ = "0123456789abcdef"[from[i] & 0x0f];
     }
+}
+
+void uuid_make7(unsigned char to[UUID_BYTES], int64_t time_ms, uint32_t order, uint64_t random)
+{
+    uint64_t time = (uint64_t)time_ms;
+    for (unsigned i = 0; i < 6; i++)
+        to[i] = (unsigned char)(time >> (40 - 8 * i));
+    to[6] = (unsigned char)(0x70 | (order >> 8 & 0x0f));
+    to[7] = (unsigned char)order;
+    memcpy(to + 8, &random, sizeof(random));
+    to[8] = (unsigned char)(0x80 | (to[8] & 0x3f));
 }

@@ -70,7 +70,25 @@ TEST(random_bytes_are_written_as_printf_does_and_read_back)
     }
 }
 
+TEST(a_new_one_says_its_version_and_sorts_by_time_and_order)
+{
+    unsigned char one[UUID_BYTES];
+    unsigned char two[UUID_BYTES];
+    uuid_make7(one, 0x0123456789ab, 0xfff, UINT64_MAX);
+    static const unsigned char expected[] = {0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0x7f, 0xff};
+    assert_memory_equal(one, expected, sizeof(expected));
+    assert_int_equal(one[8], 0xbf);
+
+    uuid_make7(one, 1700000000000, 7, UINT64_MAX);
+    uuid_make7(two, 1700000000000, 8, 0);
+    assert_true(memcmp(one, two, UUID_BYTES) < 0);
+    uuid_make7(one, 1700000000001, 0, 0);
+    assert_true(memcmp(two, one, UUID_BYTES) < 0);
+    assert_int_equal(one[8], 0x80);
+}
+
 RUN(cmocka_unit_test(canonical_text_becomes_its_bytes_in_order),
     cmocka_unit_test(any_other_form_is_refused),
     cmocka_unit_test(a_byte_counts_as_a_digit_only_if_it_is_one),
-    cmocka_unit_test(random_bytes_are_written_as_printf_does_and_read_back))
+    cmocka_unit_test(random_bytes_are_written_as_printf_does_and_read_back),
+    cmocka_unit_test(a_new_one_says_its_version_and_sorts_by_time_and_order))
