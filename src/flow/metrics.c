@@ -419,21 +419,48 @@ void metrics_add_door(struct metrics *metrics, metrics_door_fn *fill, void *arg)
     metrics->door_count++;
 }
 
+/* The hottest counters, with their names in one buffer. */
+struct hottest {
+    struct metrics_hottest list[METRICS_HOTTEST_MAX];
+    char names[METRICS_HOTTEST_MAX][LIMIT_ID_BYTES];
+    size_t count;
+};
+
+static void note_hottest(void *arg, struct slice id, bool is_item, uint32_t shards,
+                         const int64_t *totals)
+{
+    struct hottest *hottest = arg;
+    (void)is_item;
+    if (hottest->count == METRICS_HOTTEST_MAX || id.size > LIMIT_ID_BYTES || shards > LIMIT_CELLS)
+        return;
+    struct metrics_hottest *next = &hottest->list[hottest->count];
+    char *name = hottest->names[hottest->count++];
+    memcpy(name, id.data, id.size);
+    next->id = (struct slice){name, id.size};
+    next->shards = shards;
+    memcpy(next->totals, totals, shards * sizeof(*totals));
+}
+
 enum err metrics_page(const struct metrics *metrics, struct buffer *to)
 {
+    const struct service *service = metrics->service;
+    struct hottest hottest;
+    hottest.count = 0;
+    hot_hottest(service->hot, METRICS_HOTTEST_MAX, note_hottest, &hottest);
     struct metrics_sources sources = {
         .version = metrics->version,
-        .ack = metrics->ack,
+        .ack = ack_name(service->ack),
         .started_ms = metrics->started_ms,
-        .now_ms = env_wall_ms(metrics->env),
+        .now_ms = env_wall_ms(service->env),
         .door_count = metrics->door_count,
+        .hottest = hottest.list,
+        .hottest_count = hottest.count,
     };
     if (metrics->process)
         metrics->process(metrics->process_arg, &sources.process);
-    hot_stats(metrics->hot, &sources.hot);
-    log_stats(metrics->log, &sources.log);
-    if (metrics->pipeline)
-        metrics->pipeline(metrics->pipeline_arg, &sources.pipeline);
+    hot_stats(service->hot, &sources.hot);
+    log_stats(service->log, &sources.log);
+    pipeline_read(service, &sources.pipeline);
     for (size_t i = 0; i < metrics->door_count; i++)
         metrics->doors[i].fill(metrics->doors[i].arg, &sources.doors[i]);
     return metrics_write(to, &sources);

@@ -19,6 +19,7 @@
 #include "core/hot.h"
 #include "core/log.h"
 #include "flow/pipeline.h"
+#include "flow/service.h"
 
 #define METRICS_CONTENT_TYPE "text/plain; version=0.0.4; charset=utf-8"
 #define METRICS_BYTES_MAX    (1u << 20) /* a page is far below */
@@ -95,19 +96,13 @@ enum err metrics_write(struct buffer *to, const struct metrics_sources *sources)
 
 typedef void metrics_door_fn(void *arg, struct metrics_door *ret_door);
 typedef void metrics_process_fn(void *arg, struct metrics_process *ret_process);
-typedef void metrics_pipeline_fn(void *arg, struct pipeline_stats *ret_stats);
 
 struct metrics {
     const char *version; /* all borrowed */
-    const char *ack;
     int64_t started_ms;
-    struct env *env;
-    struct hot *hot;
-    struct log *log;
+    const struct service *service;
     metrics_process_fn *process; /* may be NULL */
     void *process_arg;
-    metrics_pipeline_fn *pipeline; /* may be NULL */
-    void *pipeline_arg;
     struct {
         metrics_door_fn *fill;
         void *arg;

@@ -468,27 +468,18 @@ static void a_process(void *arg, struct metrics_process *ret_process)
     ret_process->open_files = 17;
 }
 
-static void a_pipeline(void *arg, struct pipeline_stats *ret_stats)
-{
-    (void)arg;
-    *ret_stats = (struct pipeline_stats){.runs = true, .lag_events = 12};
-}
-
-TEST(a_page_asks_the_hot_layer_the_log_the_pipeline_and_the_doors)
+TEST(a_page_asks_the_hot_layer_the_log_the_process_and_the_doors)
 {
     struct rig *rig = rig_new();
     rig_recover(rig);
     struct op op = {.kind = OP_ADD, .id = SLICE("views"), .amount = number_of(5)};
     rig_run(rig, &op);
     rig_commit(rig);
+    service_init(&rig->service, &rig->env, rig->hot, rig->log, &rig->kinds, ACK_WRITTEN);
     struct metrics metrics = {.version = "1",
-                              .ack = "durable",
                               .started_ms = rig->now_ms - 1000,
-                              .env = &rig->env,
-                              .hot = rig->hot,
-                              .log = rig->log,
-                              .process = a_process,
-                              .pipeline = a_pipeline};
+                              .service = &rig->service,
+                              .process = a_process};
     char http[] = "http";
     char resp[] = "resp";
     metrics_add_door(&metrics, a_door, http);
@@ -501,10 +492,12 @@ TEST(a_page_asks_the_hot_layer_the_log_the_pipeline_and_the_doors)
     assert_true(value_of(parsed, "tally_log_sections_total") == 1);
     assert_true(value_of(parsed, "tally_uptime_seconds") == 1);
     assert_true(value_of(parsed, "tally_open_files") == 17);
-    assert_true(value_of(parsed, "tally_pipeline_lag_events") == 12);
+    assert_true(value_of(parsed, "tally_build_info{version=\"1\",ack=\"written\"}") == 1);
+    assert_true(value_of(parsed, "tally_pipeline_running") == 0);
     assert_true(value_of(parsed, "tally_connections{door=\"resp\"}") == 7);
     free(parsed);
     buffer_done(&page);
+    service_done(&rig->service);
     rig_free(rig);
 }
 
@@ -517,4 +510,4 @@ RUN(cmocka_unit_test(the_page_is_the_one_that_the_rules_and_the_dashboard_are_ch
     cmocka_unit_test(a_server_without_a_store_says_so_and_shows_no_figures_of_one),
     cmocka_unit_test(a_page_that_does_not_fit_is_an_error),
     cmocka_unit_test(every_code_has_a_result),
-    cmocka_unit_test(a_page_asks_the_hot_layer_the_log_the_pipeline_and_the_doors))
+    cmocka_unit_test(a_page_asks_the_hot_layer_the_log_the_process_and_the_doors))
