@@ -4,6 +4,8 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
+#include "door/pass/park.h"
+#include "door/pass/pass_own.h"
 
 #define HOLD_NS 200000u /* what waits to become safe waits no longer: about the time of a sync */
 
@@ -23,6 +25,7 @@ void pass_init(struct pass *pass, struct service *service, unsigned worker,
         .requests = memory_take_zeroed(LIMIT_BATCH * sizeof(*pass->requests)),
         .batch.worker = worker,
     };
+    atomic_init(&pass->cold_seen, UINT64_MAX);
     room_init(&pass->room);
     promises_init(&pass->promises);
 }
@@ -112,37 +115,25 @@ bool pass_settle(struct pass_client *client, uint64_t end, uint64_t safe)
 
 /* ---- the batch ---- */
 
-static inline void free_numbers(struct op *op)
+/* The usual case: nothing is cold, and nothing parked. Says where it ends. */
+static size_t answer_until_cold(struct pass *pass)
 {
-    if (__builtin_expect(op->amount.big || op->value.big, 0)) {
-        number_done(&op->amount);
-        number_done(&op->value);
+    size_t i = 0;
+    for (; i < pass->request_count; i++) {
+        const struct pass_request *request = &pass->requests[i];
+        struct op *ops = pass->ops + request->first;
+        if (pass_is_cold(request, ops))
+            break;
+        pass_answer(pass, request, ops);
     }
-}
-
-static inline void answer(const struct pass_request *request, struct op *ops)
-{
-    struct pass_client *client = request->client;
-
-    request->answer(client, request, ops);
-    uint64_t ticket = 0;
-    for (uint32_t i = 0; i < request->count; i++) {
-        if (ops[i].ticket > ticket)
-            ticket = ops[i].ticket;
-        free_numbers(&ops[i]);
-    }
-    if (!client)
-        return;
-    if (ticket > client->ticket)
-        client->ticket = ticket;
-    client->unanswered--;
-    pass_touch(client);
+    return i;
 }
 
 static void answer_all(struct pass *pass)
 {
-    for (size_t i = 0; i < pass->request_count; i++)
-        answer(&pass->requests[i], pass->ops + pass->requests[i].first);
+    size_t i = pass->parked ? 0 : answer_until_cold(pass);
+    if (__builtin_expect(i < pass->request_count, 0))
+        park_requests(pass, i);
     pass->op_count = 0;
     pass->request_count = 0;
 }
@@ -183,6 +174,20 @@ static void launch_or_go_on(struct pass *pass, bool brought_something)
     service_launch(pass->service);
 }
 
+bool pass_run_batch(struct pass *pass, batch_done_fn *done)
+{
+    pass->op_limit = 0;
+    pass->batch.ops = pass->ops;
+    pass->batch.count = pass->op_count;
+    pass->batch.done = done;
+    pass->batch.arg = pass;
+    pass->running = true;
+    hold(pass);
+    service_run(pass->service, &pass->batch);
+    pass->running = false;
+    return !pass_is_busy(pass);
+}
+
 bool pass_run(struct pass *pass)
 {
     if (pass_is_busy(pass))
@@ -190,16 +195,8 @@ bool pass_run(struct pass *pass)
     if (pass->request_count == 0)
         return true;
 
-    pass->op_limit = 0;
-    pass->batch.ops = pass->ops;
-    pass->batch.count = pass->op_count;
-    pass->batch.done = batch_done;
-    pass->batch.arg = pass;
-    pass->running = true;
-    hold(pass);
-    service_run(pass->service, &pass->batch);
-    pass->running = false;
-    return !pass_is_busy(pass);
+    pass->arrivals = atomic_load_explicit(&pass->service->hot->arrivals, memory_order_acquire);
+    return pass_run_batch(pass, batch_done);
 }
 
 void pass_wait(struct pass_client *client)
@@ -300,18 +297,28 @@ void pass_end(struct pass *pass)
         resume_clients(pass);
     bool brings_something = pass->request_count > 0;
     bool is_done = pass_run(pass);
+    if (is_done && pass->parked)
+        is_done = park_look(pass);
     launch_or_go_on(pass, brings_something);
     settle_touched(pass);
     keep_promises(pass);
     flush_touched(pass);
     if (is_done)
-        room_clear(&pass->room);
+        park_clear_room(pass);
+}
+
+void pass_tick(struct pass *pass)
+{
+    park_tick(pass);
 }
 
 void pass_reached(struct pass *pass, uint64_t safe)
 {
-    if (pass->waker)
-        waker_reached(pass->waker, safe);
+    if (!pass->waker)
+        return;
+    waker_reached(pass->waker, safe);
+    if (atomic_load(&pass->cold_seen) < atomic_load(&pass->service->hot->arrivals))
+        waker_wake(pass->waker);
 }
 
 void pass_stop(struct pass *pass)
@@ -323,6 +330,7 @@ void pass_stop(struct pass *pass)
     for (size_t i = 0; i < pass->op_count; i++) /* they are never run */
         pass->ops[i].code = ERR_UNAVAILABLE;
     answer_all(pass);
+    park_stop(pass);
     pass->op_limit = 0;
     for (struct pass_client *client = pass->touched; client; client = client->next_touched)
         client->touched = false;

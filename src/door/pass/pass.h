@@ -15,29 +15,41 @@
  *                              what may leave is written, the rest is promised
  *   when the log has moved     the waker makes a pass, which keeps promises
  *
+ * Requests that have to wait for something else than the log, cold state or a job
+ * on the desk, are parked (park.h); the others go on.
+ *
+ * What an op points to (slices, counts, create, describe) is copied when it is
+ * parked: answers look at the ops, not at what was parsed. What `extra` points to
+ * stays where it is.
+ *
  * A worker of a door has one pass, and it belongs to the worker's thread. What
  * runs hot allocates nothing once the worker is up. */
 #ifndef DOOR_PASS_PASS_H
 #define DOOR_PASS_PASS_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "core/op.h"
 #include "door/pass/promise.h"
 #include "door/pass/room.h"
+#include "flow/desk.h"
 #include "flow/service.h"
 #include "net/gauge.h"
 #include "net/loop.h"
 #include "net/waker.h"
 
+struct park_room;
+struct parked;
 struct pass;
 struct pass_request;
 
 /* Why a client is not read from. */
 enum {
-    PASS_HOLD_BATCH = 1, /* until the batch under way is done */
-    PASS_HOLD_DOOR = 16, /* from here on the door's own reasons: 16, 32, ... */
+    PASS_HOLD_BATCH = 1,  /* until the batch under way is done */
+    PASS_HOLD_PARKED = 2, /* until its parked requests are answered (park.h) */
+    PASS_HOLD_DOOR = 16,  /* from here on the door's own reasons: 16, 32, ... */
 };
 
 /* The first member of every door's client. */
@@ -47,6 +59,8 @@ struct pass_client {
     uint64_t settled;    /* bytes of its output, of all that was ever answered: about these it */
     uint64_t released;   /* has been decided when they may leave, and these may leave now */
     unsigned unanswered; /* requests */
+    unsigned parked;     /* of these: parked */
+    uint64_t stuck;      /* park.c's own */
     unsigned promised;   /* promises that name it */
     unsigned held;       /* PASS_HOLD_; 0 = it is read from */
     bool touched;        /* in the list of those whose output the pass has added to */
@@ -82,9 +96,26 @@ typedef void pass_answer_fn(void *client, const struct pass_request *request, st
 struct pass_request {
     void *client; /* begins with a struct pass_client; NULL: the worker's own */
     pass_answer_fn *answer;
-    void *extra;    /* what the answer needs to know beyond the ops; often in the room */
+    void *extra;    /* what the answer needs to know beyond the ops: in the room, or on the heap */
     uint32_t first; /* op */
     uint32_t count; /* ops; 0 for an answer that only waits for its turn */
+    bool extra_stays; /* and points to nothing in the room: it need not be kept while this waits */
+};
+
+/* A request that is answered by work on the desk. Embedded by the door as the first
+ * member of what the work needs and finds. */
+struct pass_job;
+typedef void pass_work_fn(struct pass_job *job, struct desk_seat *seat);
+typedef void pass_free_fn(struct pass_job *job);
+
+struct pass_job {
+    struct desk_job base;
+    pass_work_fn *work; /* on a thread of the desk; may block; touches nothing of the client */
+    pass_free_fn *free; /* after the answer */
+    struct error error; /* the work's to set; code ERR_OK: it went well */
+
+    struct pass *pass; /* the pass's own */
+    atomic_bool is_done;
 };
 
 struct pass {
@@ -109,8 +140,19 @@ struct pass {
     struct pass_client *resuming;
     struct pass_client *waiting;
 
+    /* park.c's */
+    struct parked *parked; /* owned, the oldest first */
+    struct parked *parked_last;
+    struct park_room *kept; /* NULL: nothing parked points into the room */
+    uint64_t arrivals;      /* hot->arrivals before the last batch */
+    uint64_t round;         /* of looking through what is parked */
+    uint64_t jobs_seen;
+    _Atomic uint64_t jobs_done; /* grows on the desk's threads */
+    _Atomic uint64_t cold_seen; /* wake us when hot->arrivals is beyond; UINT64_MAX = never */
+
     struct gauge batches; /* since start */
     struct gauge ops_run;
+    struct gauge waits; /* requests that are parked, now */
 };
 
 void pass_init(struct pass *pass, struct service *service, unsigned worker,
@@ -119,8 +161,8 @@ void pass_init(struct pass *pass, struct service *service, unsigned worker,
 /* Before anything is asked for. */
 enum err pass_start(struct pass *pass, struct loop *loop, struct error *error);
 
-/* When no loop runs and the door has closed its clients: forgets all that they still
- * wait for, so that none is named any more. */
+/* When no loop runs, the desk is closed, and the door has closed its clients: forgets all that they
+ * still wait for, so that none is named any more. */
 void pass_stop(struct pass *pass);
 
 /* After pass_stop(). */
@@ -197,6 +239,11 @@ static inline void pass_request(struct pass *pass, void *client, size_t count,
         ((struct pass_client *)client)->unanswered++;
 }
 
+/* A request that the job will answer; the client is held until then. The client has
+ * no unanswered request, and service->desk is there. False: the desk has too much to do,
+ * and the job is still the caller's. */
+bool pass_job(struct pass *pass, void *client, pass_answer_fn *answer, struct pass_job *job);
+
 /* --- running --- */
 
 static inline bool pass_is_busy(const struct pass *pass)
@@ -215,7 +262,11 @@ void pass_wait(struct pass_client *client);
 /* All that is to be done at the end of a pass; for a hook of the loop. */
 void pass_end(struct pass *pass);
 
-/* Any thread: service_safe() may have grown, and now is `safe`. */
+/* About once a second. */
+void pass_tick(struct pass *pass);
+
+/* Any thread: service_safe() may have grown, and now is `safe`; hot->arrivals may
+ * have grown. */
 void pass_reached(struct pass *pass, uint64_t safe);
 
 /* --- clients --- */

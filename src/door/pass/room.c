@@ -87,6 +87,14 @@ void room_adopt(struct room *room, struct buffer *buffer)
     buffer_init(buffer, buffer->max);
 }
 
+void room_move(struct room *from, struct room *to)
+{
+    to->blocks = from->blocks;
+    to->adopted = from->adopted;
+    from->blocks = NULL;
+    from->adopted = NULL;
+}
+
 void room_clear(struct room *room)
 {
     if (room->adopted) {

@@ -41,6 +41,9 @@ void *room_alloc(struct room *room, size_t size);
  * over; the buffer is empty afterwards. */
 void room_adopt(struct room *room, struct buffer *buffer);
 
+/* Moves what is in use to another room, which is new; what is spare stays. */
+void room_move(struct room *from, struct room *to);
+
 /* The pass is over. */
 void room_clear(struct room *room);
 

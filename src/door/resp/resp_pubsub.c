@@ -114,6 +114,7 @@ static void ask_value(void *arg, struct slice id)
     memcpy(copy, id.data, id.size);
     pass_op(&worker->pass, OP_GET, (struct slice){copy, id.size});
     pass_request(&worker->pass, NULL, 1, answer_tell, pubsub);
+    worker->pass.requests[worker->pass.request_count - 1].extra_stays = true;
 }
 
 static void tell(void *arg)

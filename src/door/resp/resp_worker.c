@@ -63,6 +63,7 @@ static void tick(void *arg)
         next = client->next;
         resp_client_tick(client, now_ms);
     }
+    pass_tick(&worker->pass);
     uint64_t commands = resp_worker_commands(worker);
     gauge_set(&worker->stats.rate, commands - worker->commands_last);
     worker->commands_last = commands;

@@ -1,0 +1,50 @@
+/* park.h - requests that cannot be answered yet, and wait beside the pass.
+ *
+ * Two things make a request wait: an op that came back ERR_COLD (core/hot.h:
+ * nothing was done, what it lacks is being loaded), and a job that runs on the
+ * desk (flow/desk.h). Such a request, and all later ones of the same client in
+ * the pass, are parked: taken out of the pass into memory of their own, while
+ * everybody else is answered. A client with parked requests is held, so its
+ * answers keep their order.
+ *
+ *   pass       [a1][b1 cold][a2][b2][c1 cold]       answered: a1 a2
+ *   parked     [b1 cold][b2][c1 cold]               b and c are held
+ *
+ * When something has been loaded the cold ops are run again, as a batch; ops that
+ * were decided are not. A request is answered once none of its ops is cold and
+ * none of its client's earlier requests waits. One that is cold for too long is
+ * refused.
+ *
+ * A client that is closed meanwhile changes nothing: what it asked for is done,
+ * and the answer thrown away. */
+#ifndef DOOR_PASS_PARK_H
+#define DOOR_PASS_PARK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct pass;
+struct pass_job;
+struct pass_request;
+
+/* Takes the requests of the pass from number `from` on, whose ops have run: answers
+ * what can be answered, parks the rest. */
+void park_requests(struct pass *pass, size_t from);
+
+/* Parks a request that waits for a job. */
+void park_job(struct pass *pass, const struct pass_request *request, struct pass_job *job);
+
+/* Once a pass, when no batch is under way: runs cold ops again if something was
+ * loaded, and answers what can be answered. False: that batch is still under way. */
+bool park_look(struct pass *pass);
+
+/* Refuses what has been cold for too long. */
+void park_tick(struct pass *pass);
+
+/* The room of the pass would be cleared now: keeps what parked requests point to. */
+void park_clear_room(struct pass *pass);
+
+/* Refuses everything. */
+void park_stop(struct pass *pass);
+
+#endif

@@ -1,0 +1,50 @@
+/* pass_own.h - what the files of door/pass share among themselves. */
+#ifndef DOOR_PASS_PASS_OWN_H
+#define DOOR_PASS_PASS_OWN_H
+
+#include "door/pass/pass.h"
+
+/* Is one of the request's ops cold? */
+static inline bool pass_is_cold(const struct pass_request *request, const struct op *ops)
+{
+    for (uint32_t i = 0; i < request->count; i++) {
+        if (__builtin_expect(ops[i].code == ERR_COLD, 0))
+            return true;
+    }
+    return false;
+}
+
+static inline void pass_free_numbers(struct op *op)
+{
+    if (__builtin_expect(op->amount.big || op->value.big, 0)) {
+        number_done(&op->amount);
+        number_done(&op->value);
+    }
+}
+
+/* Has the request answered, and notes what its client has to wait for. */
+static inline void pass_answer(struct pass *pass, const struct pass_request *request,
+                               struct op *ops)
+{
+    (void)pass;
+    struct pass_client *client = request->client;
+
+    request->answer(client, request, ops);
+    uint64_t ticket = 0;
+    for (uint32_t i = 0; i < request->count; i++) {
+        if (ops[i].ticket > ticket)
+            ticket = ops[i].ticket;
+        pass_free_numbers(&ops[i]);
+    }
+    if (!client)
+        return;
+    if (ticket > client->ticket)
+        client->ticket = ticket;
+    client->unanswered--;
+    pass_touch(client);
+}
+
+/* Runs the ops of the pass. False: they are still under way when this returns. */
+bool pass_run_batch(struct pass *pass, batch_done_fn *done);
+
+#endif

@@ -1,0 +1,630 @@
+/* pass_test.c - a door of texts over a hot layer whose ids are cold until the test
+ * says that they are there, and a desk whose jobs run when the test says so. */
+#include "door/pass/pass.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "unit/test.h"
+
+/* ---- the outside ---- */
+
+struct fake_env {
+    struct env base;
+    uint64_t now_ns;
+};
+
+static uint64_t fake_ns(struct env *env)
+{
+    return ((struct fake_env *)env)->now_ns;
+}
+
+static int64_t fake_ms(struct env *env)
+{
+    return (int64_t)(((struct fake_env *)env)->now_ns / 1000000);
+}
+
+static uint64_t fake_random(struct env *env)
+{
+    (void)env;
+    return 4;
+}
+
+struct fake_log {
+    struct log base;
+    uint64_t reached;
+};
+
+static uint64_t fake_reached(struct log *log, enum log_level level)
+{
+    (void)level;
+    return ((struct fake_log *)log)->reached;
+}
+
+/* Ids that begin with '?' are cold until they are there: all of them, or by their
+ * second letter. Every op counts one; the value says which it was. */
+struct fake_hot {
+    struct hot base;
+    bool there[256];
+    bool late; /* a batch is done when the test says so */
+    struct batch *held;
+    unsigned batches;
+    unsigned decided;
+    uint64_t ticket;
+};
+
+static void decide(struct fake_hot *hot, struct op *op)
+{
+    if (op->id.data[0] == '?' && !hot->there[(unsigned char)op->id.data[1]]) {
+        op->code = ERR_COLD;
+        return;
+    }
+    op->code = ERR_OK;
+    op->value = number_of(++hot->decided);
+    op->ticket = op_is_write(op->kind) ? ++hot->ticket : 0;
+    if (op->counts)
+        op->counts[0] = (int64_t)hot->decided;
+}
+
+static void finish(struct fake_hot *hot, struct batch *batch)
+{
+    for (size_t i = 0; i < batch->count; i++)
+        decide(hot, &batch->ops[i]);
+    batch->done(batch);
+}
+
+static void fake_run(struct hot *base, struct batch *batch)
+{
+    struct fake_hot *hot = (struct fake_hot *)base;
+    hot->batches++;
+    if (hot->late)
+        hot->held = batch;
+    else
+        finish(hot, batch);
+}
+
+/* ---- a desk ---- */
+
+static struct desk_job *waiting_job;
+static bool desk_is_full;
+
+bool desk_submit(struct desk *desk, struct desk_job *job)
+{
+    (void)desk;
+    if (desk_is_full)
+        return false;
+    waiting_job = job;
+    return true;
+}
+
+static void run_waiting_job(void)
+{
+    struct desk_job *job = waiting_job;
+    waiting_job = NULL;
+    job->run(job, NULL);
+    job->done(job);
+}
+
+/* ---- a door ---- */
+
+struct client {
+    struct pass_client base;
+    char text[16384]; /* all answers */
+    size_t released;  /* as of the last flush */
+    unsigned resumed;
+};
+
+struct rig {
+    struct fake_env env;
+    struct fake_log log;
+    struct fake_hot hot;
+    struct kinds kinds;
+    struct service service;
+    struct loop *loop;
+    struct pass pass;
+    struct client a, b, c;
+    bool crowd; /* clients are bare, and have no output */
+};
+
+static void held(struct pass_client *client)
+{
+    (void)client;
+}
+
+static void resume(struct pass_client *client)
+{
+    const struct rig *rig = client->pass->door_arg;
+    if (!rig->crowd)
+        ((struct client *)client)->resumed++;
+}
+
+static void settle(struct pass_client *base, uint64_t safe)
+{
+    const struct rig *rig = base->pass->door_arg;
+    if (!rig->crowd)
+        pass_settle(base, strlen(((struct client *)base)->text), safe);
+}
+
+static void flush(struct pass_client *base)
+{
+    const struct rig *rig = base->pass->door_arg;
+    if (!rig->crowd)
+        ((struct client *)base)->released = base->released;
+}
+
+static const struct pass_door door = {
+    .held = held, .resume = resume, .settle = settle, .flush = flush};
+
+static struct rig *rig_new(void)
+{
+    static const struct log_ops log_ops = {.name = "fake", .reached = fake_reached};
+    static const struct hot_ops hot_ops = {.name = "fake", .run = fake_run};
+    struct rig *rig = memory_take_zeroed(sizeof(*rig));
+    rig->env.base =
+        (struct env){.monotonic_ns = fake_ns, .wall_ms = fake_ms, .random = fake_random};
+    rig->env.now_ns = 1;
+    rig->log.base.ops = &log_ops;
+    rig->log.reached = UINT64_MAX;
+    rig->hot.base.ops = &hot_ops;
+    assert_int_equal(kinds_parse(&rig->kinds, SLICE("like,dislike"), NULL), ERR_OK);
+    service_init(&rig->service, &rig->env.base, &rig->hot.base, &rig->log.base, &rig->kinds,
+                 ACK_DURABLE);
+    rig->service.desk = (struct desk *)rig; /* there is one */
+    rig->loop = loop_new(NULL);
+    assert_non_null(rig->loop);
+    pass_init(&rig->pass, &rig->service, 0, &door, rig);
+    assert_int_equal(pass_start(&rig->pass, rig->loop, NULL), ERR_OK);
+    rig->a.base.pass = rig->b.base.pass = rig->c.base.pass = &rig->pass;
+    return rig;
+}
+
+static void rig_free(struct rig *rig)
+{
+    pass_stop(&rig->pass);
+    assert_false(pass_names(&rig->a.base));
+    assert_false(pass_names(&rig->b.base));
+    assert_false(pass_names(&rig->c.base));
+    pass_done(&rig->pass);
+    loop_free(rig->loop);
+    service_done(&rig->service);
+    free(rig);
+}
+
+/* ---- asking ---- */
+
+static void say(struct client *client, const char *text)
+{
+    size_t size = strlen(client->text);
+    snprintf(client->text + size, sizeof(client->text) - size, "%s", text);
+}
+
+/* The ids of the ops, with '!' behind those that failed. */
+static void answer_ids(void *to, const struct pass_request *request, struct op *ops)
+{
+    struct client *client = to;
+    for (uint32_t i = 0; i < request->count; i++) {
+        char id[64];
+        memcpy(id, ops[i].id.data, ops[i].id.size);
+        id[ops[i].id.size] = '\0';
+        say(client, id);
+        say(client, ops[i].code == ERR_OK ? " " : "! ");
+    }
+    if (request->extra)
+        say(client, request->extra);
+}
+
+/* The id lies in the room, as if it had been read there. */
+static struct slice in_room(struct rig *rig, const char *text)
+{
+    size_t size = strlen(text);
+    char *copy = room_alloc(&rig->pass.room, size + 1);
+    memcpy(copy, text, size + 1);
+    return (struct slice){copy, size};
+}
+
+static void ask(struct rig *rig, struct client *client, const char *id)
+{
+    pass_op(&rig->pass, OP_ADD, in_room(rig, id));
+    pass_request(&rig->pass, client, 1, answer_ids, NULL);
+}
+
+static void ask_two(struct rig *rig, struct client *client, const char *id, const char *other)
+{
+    pass_op(&rig->pass, OP_ADD, in_room(rig, id));
+    pass_op(&rig->pass, OP_ADD, in_room(rig, other));
+    pass_request(&rig->pass, client, 2, answer_ids, NULL);
+}
+
+/* All that is cold and begins with the letter is there from now on. */
+static void arrive(struct rig *rig, char letter)
+{
+    rig->hot.there[(unsigned char)letter] = true;
+    atomic_fetch_add(&rig->hot.base.arrivals, 1);
+}
+
+/* Writes over everything that passes have used. */
+static void spoil_room(struct rig *rig)
+{
+    size_t size;
+    char *space = room_look(&rig->pass.room, ROOM_BLOCK_BYTES, &size);
+    memset(space, 'x', size);
+}
+
+/* ---- tests: cold ---- */
+
+TEST(a_cold_request_waits_and_others_are_answered)
+{
+    struct rig *rig = rig_new();
+    ask(rig, &rig->a, "a1");
+    ask(rig, &rig->b, "?b");
+    ask(rig, &rig->c, "c1");
+    pass_end(&rig->pass);
+    assert_string_equal(rig->a.text, "a1 ");
+    assert_string_equal(rig->b.text, "");
+    assert_string_equal(rig->c.text, "c1 ");
+    assert_int_equal(rig->a.base.held, 0);
+    assert_int_equal(rig->b.base.held, PASS_HOLD_PARKED);
+    assert_int_equal(rig->a.released, 3);
+
+    ask(rig, &rig->a, "a2"); /* life goes on */
+    pass_end(&rig->pass);
+    assert_string_equal(rig->a.text, "a1 a2 ");
+
+    arrive(rig, 'b');
+    pass_end(&rig->pass);
+    assert_string_equal(rig->b.text, "?b ");
+    assert_int_equal(rig->b.base.held, 0);
+    assert_int_equal(rig->b.released, 3);
+    pass_end(&rig->pass);
+    assert_int_equal(rig->b.resumed, 1);
+    rig_free(rig);
+}
+
+TEST(later_requests_of_the_same_client_wait_behind)
+{
+    struct rig *rig = rig_new();
+    ask(rig, &rig->a, "a1");
+    ask(rig, &rig->a, "?x");
+    ask(rig, &rig->a, "a2");
+    ask(rig, &rig->b, "b1");
+    ask(rig, &rig->a, "?y");
+    ask(rig, &rig->a, "a3");
+    pass_end(&rig->pass);
+    assert_string_equal(rig->a.text, "a1 ");
+    assert_string_equal(rig->b.text, "b1 ");
+
+    arrive(rig, 'y'); /* the second of the two comes first */
+    pass_end(&rig->pass);
+    assert_string_equal(rig->a.text, "a1 ");
+    arrive(rig, 'x');
+    pass_end(&rig->pass);
+    assert_string_equal(rig->a.text, "a1 ?x a2 ?y a3 ");
+    assert_int_equal(rig->a.base.unanswered, 0);
+    rig_free(rig);
+}
+
+TEST(clients_of_one_pass_do_not_wait_for_one_another)
+{
+    struct rig *rig = rig_new();
+    ask(rig, &rig->a, "?x");
+    ask(rig, &rig->b, "?y");
+    pass_end(&rig->pass);
+    arrive(rig, 'y');
+    pass_end(&rig->pass);
+    assert_string_equal(rig->a.text, "");
+    assert_string_equal(rig->b.text, "?y ");
+    rig_free(rig);
+}
+
+TEST(an_op_that_was_decided_is_not_run_again)
+{
+    struct rig *rig = rig_new();
+    ask_two(rig, &rig->a, "a1", "?x");
+    pass_end(&rig->pass);
+    assert_int_equal(rig->hot.decided, 1);
+    arrive(rig, 'z'); /* something else */
+    pass_end(&rig->pass);
+    assert_string_equal(rig->a.text, "");
+    arrive(rig, 'x');
+    pass_end(&rig->pass);
+    assert_int_equal(rig->hot.decided, 2);
+    assert_string_equal(rig->a.text, "a1 ?x ");
+    rig_free(rig);
+}
+
+TEST(nothing_is_run_again_unless_something_has_arrived)
+{
+    struct rig *rig = rig_new();
+    ask(rig, &rig->a, "?x");
+    pass_end(&rig->pass);
+    unsigned batches = rig->hot.batches;
+    for (int i = 0; i < 10; i++)
+        pass_end(&rig->pass);
+    assert_int_equal(rig->hot.batches, batches);
+    rig_free(rig);
+}
+
+TEST(an_answer_of_a_parked_request_waits_for_the_log)
+{
+    struct rig *rig = rig_new();
+    rig->log.reached = 0;
+    ask(rig, &rig->a, "?x");
+    pass_end(&rig->pass);
+    arrive(rig, 'x');
+    pass_end(&rig->pass);
+    assert_string_equal(rig->a.text, "?x ");
+    assert_int_equal(rig->a.released, 0);
+    rig->log.reached = rig->hot.ticket;
+    pass_end(&rig->pass);
+    assert_int_equal(rig->a.released, 3);
+    rig_free(rig);
+}
+
+TEST(what_a_parked_op_points_to_stays)
+{
+    struct rig *rig = rig_new();
+    struct op *op = pass_op(&rig->pass, OP_REACT, in_room(rig, "?item"));
+    op->user = in_room(rig, "ann");
+    op->key = in_room(rig, "key1");
+    op->region = in_room(rig, "eu");
+    op->counts = room_alloc(&rig->pass.room, 2 * sizeof(*op->counts));
+    pass_request(&rig->pass, &rig->a, 1, answer_ids, NULL);
+    pass_end(&rig->pass);
+    spoil_room(rig);
+    arrive(rig, 'i');
+    pass_end(&rig->pass);
+    assert_string_equal(rig->a.text, "?item ");
+    rig_free(rig);
+}
+
+TEST(what_extra_points_to_in_the_room_stays)
+{
+    struct rig *rig = rig_new();
+    ask(rig, &rig->a, "?x");
+    pass_request(&rig->pass, &rig->a, 0, answer_ids, (void *)in_room(rig, "an error ").data);
+    pass_end(&rig->pass);
+    ask(rig, &rig->b, "?y"); /* another pass, another room */
+    pass_request(&rig->pass, &rig->b, 0, answer_ids, (void *)in_room(rig, "another ").data);
+    pass_end(&rig->pass);
+    spoil_room(rig);
+    arrive(rig, 'x');
+    pass_end(&rig->pass);
+    assert_string_equal(rig->a.text, "?x an error ");
+    spoil_room(rig);
+    arrive(rig, 'y');
+    pass_end(&rig->pass);
+    assert_string_equal(rig->b.text, "?y another ");
+    rig_free(rig);
+}
+
+/* A batch that is full is run in the middle of a pass, and what follows lies in the
+ * same room. */
+TEST(a_pass_may_park_twice)
+{
+    struct rig *rig = rig_new();
+    ask(rig, &rig->a, "?x");
+    pass_request(&rig->pass, &rig->a, 0, answer_ids, (void *)in_room(rig, "one ").data);
+    assert_true(pass_run(&rig->pass));
+    ask(rig, &rig->b, "?y");
+    pass_request(&rig->pass, &rig->b, 0, answer_ids, (void *)in_room(rig, "two ").data);
+    pass_end(&rig->pass);
+    arrive(rig, 'x');
+    pass_end(&rig->pass);
+    assert_string_equal(rig->a.text, "?x one ");
+    spoil_room(rig);
+    arrive(rig, 'y');
+    pass_end(&rig->pass);
+    assert_string_equal(rig->b.text, "?y two ");
+    rig_free(rig);
+}
+
+/* A door may answer an error to a client whose requests are parked already. */
+TEST(what_comes_later_of_a_parked_client_is_answered_later)
+{
+    struct rig *rig = rig_new();
+    ask(rig, &rig->a, "?x");
+    pass_end(&rig->pass);
+    pass_request(&rig->pass, &rig->a, 0, answer_ids, (void *)in_room(rig, "too large ").data);
+    pass_end(&rig->pass);
+    assert_string_equal(rig->a.text, "");
+    arrive(rig, 'x');
+    pass_end(&rig->pass);
+    assert_string_equal(rig->a.text, "?x too large ");
+    rig_free(rig);
+}
+
+TEST(what_stays_cold_is_refused_after_ten_seconds)
+{
+    struct rig *rig = rig_new();
+    ask(rig, &rig->a, "?x");
+    ask(rig, &rig->a, "a1");
+    pass_end(&rig->pass);
+    rig->env.now_ns += UINT64_C(9900000000);
+    pass_tick(&rig->pass);
+    assert_string_equal(rig->a.text, "");
+    rig->env.now_ns += UINT64_C(200000000);
+    pass_tick(&rig->pass);
+    assert_string_equal(rig->a.text, "?x! a1 ");
+    assert_int_equal(rig->a.base.held, 0);
+
+    arrive(rig, 'x'); /* it was refused: it does not happen any more */
+    unsigned decided = rig->hot.decided;
+    pass_end(&rig->pass);
+    assert_int_equal(rig->hot.decided, decided);
+    rig_free(rig);
+}
+
+/* More than one batch can carry, of one client each, in passes of all sizes. */
+static void count_answer(void *to, const struct pass_request *request, struct op *ops)
+{
+    (void)request;
+    ((struct pass_client *)to)->ticket += ops->code == ERR_OK;
+}
+
+TEST(many_may_be_parked)
+{
+    enum { MANY = 10000 };
+    struct rig *rig = rig_new();
+    rig->crowd = true;
+    struct pass_client *crowd = memory_take_zeroed(MANY * sizeof(*crowd));
+    for (int i = 0; i < MANY; i++) {
+        char id[] = {'?', (char)('a' + i % 16), '\0'};
+        crowd[i].pass = &rig->pass;
+        pass_op(&rig->pass, OP_GET, in_room(rig, id));
+        pass_request(&rig->pass, &crowd[i], 1, count_answer, NULL);
+        if (i % 7 == 0 || i > MANY / 2)
+            assert_true(pass_run(&rig->pass));
+    }
+    pass_run(&rig->pass);
+    assert_int_equal(gauge_read(&rig->pass.waits), MANY);
+    for (char letter = 'a'; letter < 'a' + 16; letter++)
+        arrive(rig, letter);
+    for (int i = 0; i < 5; i++) { /* a batch at a time */
+        assert_true(rig->pass.parked || i >= 3);
+        pass_end(&rig->pass);
+    }
+    assert_null(rig->pass.parked);
+    for (int i = 0; i < MANY; i++) {
+        assert_int_equal(crowd[i].unanswered, 0);
+        assert_int_equal(crowd[i].held, 0);
+        assert_int_equal(crowd[i].ticket, 1);
+    }
+    rig_free(rig);
+    free(crowd);
+}
+
+TEST(a_batch_of_cold_ops_may_be_done_later)
+{
+    struct rig *rig = rig_new();
+    ask(rig, &rig->a, "?x");
+    pass_end(&rig->pass);
+    arrive(rig, 'x');
+    rig->hot.late = true;
+    pass_end(&rig->pass);
+    assert_true(pass_is_busy(&rig->pass));
+    assert_false(pass_has_room(&rig->pass, 1));
+    pass_wait(&rig->b.base);
+    assert_int_equal(rig->b.base.held, PASS_HOLD_BATCH);
+    pass_end(&rig->pass);
+    pass_tick(&rig->pass);
+    assert_string_equal(rig->a.text, "");
+
+    finish(&rig->hot, rig->hot.held);
+    pass_end(&rig->pass);
+    assert_string_equal(rig->a.text, "?x ");
+    assert_int_equal(rig->b.base.held, 0);
+    rig_free(rig);
+}
+
+TEST(what_is_parked_when_the_door_closes_is_refused)
+{
+    struct rig *rig = rig_new();
+    ask(rig, &rig->a, "?x");
+    pass_end(&rig->pass);
+    ask(rig, &rig->b, "b1"); /* and what was never run */
+    pass_stop(&rig->pass);
+    assert_string_equal(rig->a.text, "?x! ");
+    assert_string_equal(rig->b.text, "b1! ");
+    rig_free(rig);
+}
+
+/* ---- tests: jobs ---- */
+
+struct text_job {
+    struct pass_job base;
+    const char *text;
+    bool *freed;
+};
+
+static void work(struct pass_job *base, struct desk_seat *seat)
+{
+    (void)seat;
+    ((struct text_job *)base)->text = "worked ";
+}
+
+static void free_job(struct pass_job *base)
+{
+    *((struct text_job *)base)->freed = true;
+    free(base);
+}
+
+static void answer_job(void *to, const struct pass_request *request, struct op *ops)
+{
+    (void)ops;
+    const struct text_job *job = request->extra;
+    say(to, job->base.error.code == ERR_OK ? job->text : "stopped ");
+}
+
+static struct pass_job *new_job(bool *freed)
+{
+    struct text_job *job = memory_take_zeroed(sizeof(*job));
+    job->base.work = work;
+    job->base.free = free_job;
+    job->freed = freed;
+    *freed = false;
+    return &job->base;
+}
+
+TEST(a_job_answers_when_it_is_done)
+{
+    struct rig *rig = rig_new();
+    bool freed;
+    assert_true(pass_job(&rig->pass, &rig->a, answer_job, new_job(&freed)));
+    assert_int_equal(rig->a.base.held, PASS_HOLD_PARKED);
+    ask(rig, &rig->b, "b1");
+    pass_end(&rig->pass);
+    assert_string_equal(rig->a.text, "");
+    assert_string_equal(rig->b.text, "b1 ");
+
+    run_waiting_job();
+    pass_end(&rig->pass);
+    assert_string_equal(rig->a.text, "worked ");
+    assert_int_equal(rig->a.base.held, 0);
+    assert_int_equal(rig->a.released, 7);
+    assert_true(freed);
+    rig_free(rig);
+}
+
+TEST(a_desk_that_is_full_is_said_at_once)
+{
+    struct rig *rig = rig_new();
+    bool freed;
+    struct pass_job *job = new_job(&freed);
+    desk_is_full = true;
+    assert_false(pass_job(&rig->pass, &rig->a, answer_job, job));
+    desk_is_full = false;
+    assert_int_equal(rig->a.base.held, 0);
+    assert_int_equal(rig->a.base.unanswered, 0);
+    free_job(job);
+    rig_free(rig);
+}
+
+TEST(a_job_that_was_never_run_is_freed_with_the_door)
+{
+    struct rig *rig = rig_new();
+    bool freed;
+    assert_true(pass_job(&rig->pass, &rig->a, answer_job, new_job(&freed)));
+    pass_stop(&rig->pass);
+    assert_true(freed);
+    assert_string_equal(rig->a.text, "stopped ");
+    rig_free(rig);
+}
+
+RUN(cmocka_unit_test(a_cold_request_waits_and_others_are_answered),
+    cmocka_unit_test(later_requests_of_the_same_client_wait_behind),
+    cmocka_unit_test(clients_of_one_pass_do_not_wait_for_one_another),
+    cmocka_unit_test(an_op_that_was_decided_is_not_run_again),
+    cmocka_unit_test(nothing_is_run_again_unless_something_has_arrived),
+    cmocka_unit_test(an_answer_of_a_parked_request_waits_for_the_log),
+    cmocka_unit_test(what_a_parked_op_points_to_stays),
+    cmocka_unit_test(what_extra_points_to_in_the_room_stays),
+    cmocka_unit_test(a_pass_may_park_twice),
+    cmocka_unit_test(what_comes_later_of_a_parked_client_is_answered_later),
+    cmocka_unit_test(what_stays_cold_is_refused_after_ten_seconds),
+    cmocka_unit_test(many_may_be_parked), cmocka_unit_test(a_batch_of_cold_ops_may_be_done_later),
+    cmocka_unit_test(what_is_parked_when_the_door_closes_is_refused),
+    cmocka_unit_test(a_job_answers_when_it_is_done),
+    cmocka_unit_test(a_desk_that_is_full_is_said_at_once),
+    cmocka_unit_test(a_job_that_was_never_run_is_freed_with_the_door))
