@@ -1,6 +1,7 @@
 #include "hot/memory/heap.h"
 
 #include <assert.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,7 +24,9 @@ void heap_init(struct heap *heap)
 {
     assert(heap);
 
-    *heap = (struct heap){0};
+    *heap = (struct heap){.chunk_unused = HEAP_NO_CHUNK};
+    for (uint32_t class = 0; class < HEAP_CLASSES; class ++)
+        heap->partial[class] = HEAP_NO_CHUNK;
 }
 
 void heap_done(struct heap *heap)
@@ -31,32 +34,91 @@ void heap_done(struct heap *heap)
     assert(heap);
 
     for (uint32_t i = 0; i < heap->chunk_count; i++)
-        pages_give(heap->chunks[i], HEAP_CHUNK_BYTES);
+        if (heap->chunks[i].bytes)
+            pages_give(heap->chunks[i].bytes, HEAP_CHUNK_BYTES);
     free(heap->chunks);
-    free(heap->classes);
     *heap = (struct heap){0};
+}
+
+/* ---- chunks ---- */
+
+static void to_partial(struct heap *heap, uint32_t number)
+{
+    struct heap_chunk *chunk = &heap->chunks[number];
+    uint32_t first = heap->partial[chunk->class];
+    chunk->before = HEAP_NO_CHUNK;
+    chunk->next = first;
+    if (first != HEAP_NO_CHUNK)
+        heap->chunks[first].before = number;
+    heap->partial[chunk->class] = number;
+}
+
+static void from_partial(struct heap *heap, uint32_t number)
+{
+    const struct heap_chunk *chunk = &heap->chunks[number];
+    if (chunk->before == HEAP_NO_CHUNK)
+        heap->partial[chunk->class] = chunk->next;
+    else
+        heap->chunks[chunk->before].next = chunk->next;
+    if (chunk->next != HEAP_NO_CHUNK)
+        heap->chunks[chunk->next].before = chunk->before;
+}
+
+static uint32_t place_for_chunk(struct heap *heap)
+{
+    uint32_t number = heap->chunk_unused;
+    if (number != HEAP_NO_CHUNK) {
+        heap->chunk_unused = heap->chunks[number].next;
+        return number;
+    }
+    assert(heap->chunk_count < CHUNKS_MAX);
+    if (heap->chunk_count == heap->chunk_capacity) {
+        heap->chunk_capacity += heap->chunk_capacity / 2 + 8;
+        heap->chunks = memory_resize(heap->chunks, heap->chunk_capacity * sizeof(*heap->chunks));
+    }
+    return heap->chunk_count++;
 }
 
 static void add_chunk(struct heap *heap, uint32_t class)
 {
-    assert(heap->chunk_count < CHUNKS_MAX);
-
-    if (heap->chunk_count == heap->chunk_capacity) {
-        heap->chunk_capacity += heap->chunk_capacity / 2 + 8;
-        heap->chunks = memory_resize(heap->chunks, heap->chunk_capacity * sizeof(*heap->chunks));
-        heap->classes = memory_resize(heap->classes, heap->chunk_capacity * sizeof(*heap->classes));
-    }
-
     /* Zeroed, so that a walk sees what is not in use yet. */
-    uint32_t chunk = heap->chunk_count++;
-    heap->chunks[chunk] = pages_take(HEAP_CHUNK_BYTES);
-    heap->classes[chunk] = (uint8_t) class;
+    uint32_t number = place_for_chunk(heap);
+    heap->chunks[number] = (struct heap_chunk){
+        .bytes = pages_take(HEAP_CHUNK_BYTES), .class = (uint8_t) class, .free_first = HEAP_NONE};
 
-    uint32_t first = chunk * HEAP_STEPS_A_CHUNK;
+    uint32_t first = number * HEAP_STEPS_A_CHUNK;
     heap->fresh_next[class] = first;
     heap->fresh_end[class] = first + HEAP_STEPS_A_CHUNK / class * class;
     if (first == HEAP_NONE)
         heap->fresh_next[class] += class;
+}
+
+/* An empty chunk goes back if the class has another one to take records from, so that
+ * one record that comes and goes does not bring a chunk along each time. */
+static void give_chunk_if_spare(struct heap *heap, uint32_t number)
+{
+    struct heap_chunk *chunk = &heap->chunks[number];
+    bool is_only = chunk->before == HEAP_NO_CHUNK && chunk->next == HEAP_NO_CHUNK;
+    bool is_fresh = heap->fresh_next[chunk->class] < heap->fresh_end[chunk->class] &&
+                    heap->fresh_next[chunk->class] / HEAP_STEPS_A_CHUNK == number;
+    if (is_only || is_fresh)
+        return;
+    from_partial(heap, number);
+    pages_give(chunk->bytes, HEAP_CHUNK_BYTES);
+    *chunk = (struct heap_chunk){.next = heap->chunk_unused};
+    heap->chunk_unused = number;
+}
+
+/* ---- records ---- */
+
+static uint32_t take_again(struct heap *heap, uint32_t number)
+{
+    struct heap_chunk *chunk = &heap->chunks[number];
+    uint32_t ref = chunk->free_first;
+    memcpy(&chunk->free_first, (char *)heap_at(heap, ref) + NEXT_OFFSET, sizeof(ref));
+    if (chunk->free_first == HEAP_NONE)
+        from_partial(heap, number);
+    return ref;
 }
 
 uint32_t heap_take(struct heap *heap, size_t size)
@@ -64,16 +126,17 @@ uint32_t heap_take(struct heap *heap, size_t size)
     assert(heap);
 
     uint32_t class = class_of(size);
-    uint32_t ref = heap->free_first[class];
-    if (ref != HEAP_NONE) {
-        memcpy(&heap->free_first[class], (char *)heap_at(heap, ref) + NEXT_OFFSET, sizeof(ref));
-        return ref;
+    uint32_t ref;
+    if (heap->partial[class] != HEAP_NO_CHUNK) {
+        ref = take_again(heap, heap->partial[class]);
+    } else {
+        if (heap->fresh_next[class] == heap->fresh_end[class])
+            add_chunk(heap, class);
+        ref = heap->fresh_next[class];
+        heap->fresh_next[class] += class;
     }
-
-    if (heap->fresh_next[class] == heap->fresh_end[class])
-        add_chunk(heap, class);
-    ref = heap->fresh_next[class];
-    heap->fresh_next[class] += class;
+    heap->chunks[ref / HEAP_STEPS_A_CHUNK].live++;
+    heap->live_bytes += (size_t) class * HEAP_STEP;
     return ref;
 }
 
@@ -82,13 +145,20 @@ void heap_give(struct heap *heap, uint32_t ref, size_t size)
     assert(heap && ref != HEAP_NONE);
 
     uint32_t class = class_of(size);
-    assert(heap->classes[ref / HEAP_STEPS_A_CHUNK] == class);
+    uint32_t number = ref / HEAP_STEPS_A_CHUNK;
+    struct heap_chunk *chunk = &heap->chunks[number];
+    assert(chunk->class == class && chunk->live > 0);
 
     char *record = heap_at(heap, ref);
     assert(record[0] != 0);
     record[0] = 0;
-    memcpy(record + NEXT_OFFSET, &heap->free_first[class], sizeof(ref));
-    heap->free_first[class] = ref;
+    memcpy(record + NEXT_OFFSET, &chunk->free_first, sizeof(ref));
+    if (chunk->free_first == HEAP_NONE)
+        to_partial(heap, number);
+    chunk->free_first = ref;
+    heap->live_bytes -= (size_t) class * HEAP_STEP;
+    if (--chunk->live == 0)
+        give_chunk_if_spare(heap, number);
 }
 
 uint32_t heap_next(const struct heap *heap, uint32_t ref)
@@ -99,13 +169,13 @@ uint32_t heap_next(const struct heap *heap, uint32_t ref)
      * gets: the walk starts behind it as behind any other. An address that is
      * none (a cursor may come from outside) counts as the record it lies in. */
     uint32_t after = ref % HEAP_STEPS_A_CHUNK + 1;
-    for (uint32_t chunk = ref / HEAP_STEPS_A_CHUNK; chunk < heap->chunk_count; chunk++) {
-        const char *bytes = heap->chunks[chunk];
-        uint32_t class = heap->classes[chunk];
-        uint32_t step = (after + class - 1) / class * class;
+    for (uint32_t number = ref / HEAP_STEPS_A_CHUNK; number < heap->chunk_count; number++) {
+        const struct heap_chunk *chunk = &heap->chunks[number];
+        uint32_t class = chunk->class;
+        uint32_t step = chunk->live == 0 ? HEAP_STEPS_A_CHUNK : (after + class - 1) / class * class;
         for (; step + class <= HEAP_STEPS_A_CHUNK; step += class) {
-            if (bytes[(size_t)step * HEAP_STEP] != 0)
-                return chunk * HEAP_STEPS_A_CHUNK + step;
+            if (chunk->bytes[(size_t)step * HEAP_STEP] != 0)
+                return number * HEAP_STEPS_A_CHUNK + step;
         }
         after = 0;
     }
@@ -116,6 +186,8 @@ size_t heap_bytes(const struct heap *heap)
 {
     assert(heap);
 
-    size_t directory = heap->chunk_capacity * (sizeof(*heap->chunks) + sizeof(*heap->classes));
-    return (size_t)heap->chunk_count * HEAP_CHUNK_BYTES + directory;
+    size_t bytes = heap->chunk_capacity * sizeof(*heap->chunks);
+    for (uint32_t i = 0; i < heap->chunk_count; i++)
+        bytes += heap->chunks[i].bytes ? HEAP_CHUNK_BYTES : 0;
+    return bytes;
 }

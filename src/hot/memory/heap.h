@@ -6,6 +6,9 @@
  * counted in eight-byte steps, and a record stays where it is until it is given
  * back, so that a scan can walk all of them in the order of their addresses.
  *
+ * A chunk whose records have all come back goes back, too, as long as another
+ * one has room for the next record.
+ *
  * The first byte of a record must not be zero while it is in use; the heap
  * zeroes it when the record is given back. Belongs to one cell. */
 #ifndef HOT_MEMORY_HEAP_H
@@ -21,14 +24,26 @@
 #define HEAP_STEPS_A_CHUNK    (HEAP_CHUNK_BYTES / HEAP_STEP)
 #define HEAP_CLASSES          (HEAP_RECORD_BYTES_MAX / HEAP_STEP + 1)
 
+#define HEAP_NO_CHUNK UINT32_MAX
+
+struct heap_chunk {
+    char *bytes;         /* owned, HEAP_CHUNK_BYTES; NULL: nothing is here */
+    uint8_t class;       /* record size in steps */
+    uint16_t live;       /* records in use */
+    uint32_t free_first; /* list of records that were given back */
+    uint32_t next;       /* chunks of the class that have such records; or with no bytes */
+    uint32_t before;
+};
+
 struct heap {
-    char **chunks;    /* owned, each HEAP_CHUNK_BYTES */
-    uint8_t *classes; /* of each chunk: record size in steps */
+    struct heap_chunk *chunks;
     uint32_t chunk_count;
     uint32_t chunk_capacity;
-    uint32_t free_first[HEAP_CLASSES]; /* list of given-back records, by class */
+    uint32_t chunk_unused;             /* list of those without bytes */
+    uint32_t partial[HEAP_CLASSES];    /* list of chunks with records to give out again */
     uint32_t fresh_next[HEAP_CLASSES]; /* next never-used record of the class's newest chunk */
     uint32_t fresh_end[HEAP_CLASSES];
+    size_t live_bytes; /* of records in use */
 };
 
 void heap_init(struct heap *heap);
@@ -40,11 +55,12 @@ void heap_give(struct heap *heap, uint32_t ref, size_t size);
 
 static inline void *heap_at(const struct heap *heap, uint32_t ref)
 {
-    return heap->chunks[ref / HEAP_STEPS_A_CHUNK] + (size_t)(ref % HEAP_STEPS_A_CHUNK) * HEAP_STEP;
+    return heap->chunks[ref / HEAP_STEPS_A_CHUNK].bytes +
+           (size_t)(ref % HEAP_STEPS_A_CHUNK) * HEAP_STEP;
 }
 
 /* The first record in use behind `ref` (HEAP_NONE: the very first); HEAP_NONE
- * when there is none. */
+ * when there is none. Looks at each chunk, but into those only that have records. */
 uint32_t heap_next(const struct heap *heap, uint32_t ref);
 
 size_t heap_bytes(const struct heap *heap);

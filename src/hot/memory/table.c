@@ -124,16 +124,12 @@ static bool place(struct table *table, uint64_t slot)
     return was_empty;
 }
 
-/* Makes room: half as many slots again, or as many as before when a good part of
- * them is only gone. */
-static void rehash(struct table *table)
+static void rehash(struct table *table, uint32_t slot_count)
 {
     uint64_t *old_slots = table->slots;
     uint32_t old_count = table->size;
-    bool grows = table->count >= table->limit / 4 * 3;
-    assert(!grows || old_count < SLOTS_MAX);
 
-    take_slots(table, grows ? larger(old_count) : old_count);
+    take_slots(table, slot_count);
     for (uint32_t i = 0; i < old_count; i++) {
         if (ref_of(old_slots[i]) != 0)
             place(table, old_slots[i]);
@@ -142,12 +138,22 @@ static void rehash(struct table *table)
     give_slots(old_slots, old_count);
 }
 
+/* Half as many slots again, or as many as before when a good part of them is only
+ * gone. */
+static void make_room(struct table *table)
+{
+    bool grows = table->count >= table->limit / 4 * 3;
+    assert(!grows || table->size < SLOTS_MAX);
+
+    rehash(table, grows ? larger(table->size) : table->size);
+}
+
 void table_add(struct table *table, uint64_t hash, uint32_t ref)
 {
     assert(table && ref != 0);
 
     if (table->used >= table->limit)
-        rehash(table);
+        make_room(table);
     if (place(table, slot_of(hash, ref)))
         table->used++;
     table->count++;
@@ -185,6 +191,20 @@ void table_remove(struct table *table, uint64_t hash, uint32_t ref)
         table->slots[i] = 0;
         table->used--;
     }
+}
+
+void table_fit(struct table *table)
+{
+    assert(table);
+
+    uint64_t needed = (uint64_t)table->count * 100 / table->fill_percent * 2;
+    if (table->size <= SLOTS_MIN || needed * 2 > table->size)
+        return;
+    uint32_t slot_count = SLOTS_MIN;
+    while (slot_count < needed)
+        slot_count = larger(slot_count);
+    if (slot_count < table->size)
+        rehash(table, slot_count);
 }
 
 size_t table_bytes(const struct table *table)

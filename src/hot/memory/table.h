@@ -63,6 +63,9 @@ void table_add_behind(struct table *table, uint64_t hash, uint32_t ref, uint32_t
 /* The record must be there. */
 void table_remove(struct table *table, uint64_t hash, uint32_t ref);
 
+/* Gives back slots if a quarter of them would do; takes one go, as growing does. */
+void table_fit(struct table *table);
+
 size_t table_bytes(const struct table *table);
 
 #endif

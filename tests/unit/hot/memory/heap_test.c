@@ -77,7 +77,7 @@ TEST(the_walk_goes_on_from_any_address)
         if (ref == HEAP_NONE)
             continue;
         assert_true(ref > from);
-        uint32_t class = heap.classes[ref / HEAP_STEPS_A_CHUNK];
+        uint32_t class = heap.chunks[ref / HEAP_STEPS_A_CHUNK].class;
         assert_int_equal(ref % HEAP_STEPS_A_CHUNK % class, 0);
     }
     assert_int_equal(heap_next(&heap, UINT32_MAX), HEAP_NONE);
@@ -96,6 +96,44 @@ TEST(chunks_hold_as_many_records_as_fit)
         take_used(&heap, 512);
     assert_int_equal(heap.chunk_count, 2);
     assert_true(heap_bytes(&heap) >= 2 * HEAP_CHUNK_BYTES);
+    heap_done(&heap);
+}
+
+TEST(chunks_that_have_become_empty_go_back_and_their_places_are_used_again)
+{
+    enum { COUNT = 5000 };
+    static uint32_t refs[COUNT];
+    struct heap heap;
+    heap_init(&heap);
+    for (int i = 0; i < COUNT; i++)
+        refs[i] = take_used(&heap, 64);
+    assert_int_equal(heap.live_bytes, COUNT * 64);
+    uint32_t places = heap.chunk_count;
+    size_t full = heap_bytes(&heap);
+
+    for (int i = 0; i < COUNT - 1; i++)
+        heap_give(&heap, refs[i], 64);
+    assert_int_equal(heap.live_bytes, 64);
+    assert_true(heap_bytes(&heap) < full / 3);
+    assert_int_equal(heap_next(&heap, HEAP_NONE), refs[COUNT - 1]);
+
+    for (int i = 0; i < COUNT / 2; i++)
+        take_used(&heap, 128);
+    assert_true(heap.chunk_count <= places + 3); /* and not twice as many */
+    heap_done(&heap);
+}
+
+TEST(one_record_that_comes_and_goes_does_not_move_chunks)
+{
+    struct heap heap;
+    heap_init(&heap);
+    uint32_t ref = take_used(&heap, 40);
+    const void *chunk = heap.chunks[0].bytes;
+    for (int i = 0; i < 10; i++) {
+        heap_give(&heap, ref, 40);
+        assert_ptr_equal(heap.chunks[0].bytes, chunk);
+        ref = take_used(&heap, 40);
+    }
     heap_done(&heap);
 }
 
@@ -159,4 +197,6 @@ RUN(cmocka_unit_test(no_record_has_the_address_none),
     cmocka_unit_test(the_walk_sees_only_what_is_in_use),
     cmocka_unit_test(the_walk_goes_on_from_any_address),
     cmocka_unit_test(chunks_hold_as_many_records_as_fit),
+    cmocka_unit_test(chunks_that_have_become_empty_go_back_and_their_places_are_used_again),
+    cmocka_unit_test(one_record_that_comes_and_goes_does_not_move_chunks),
     cmocka_unit_test(random_taking_and_giving_keeps_every_record_whole))

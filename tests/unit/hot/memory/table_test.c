@@ -166,10 +166,30 @@ TEST(random_adding_and_removing_agrees_with_a_list)
     }
 }
 
+TEST(a_table_that_has_become_empty_gives_slots_back_and_loses_nothing)
+{
+    struct table table;
+    table_init(&table, 3);
+    for (uint32_t ref = 1; ref <= 100000; ref++)
+        table_add(&table, hash_with_tag(ref * 40503u), ref);
+    size_t full = table_bytes(&table);
+    table_fit(&table);
+    assert_int_equal(table_bytes(&table), full);
+
+    for (uint32_t ref = 1; ref <= 99000; ref++)
+        table_remove(&table, hash_with_tag(ref * 40503u), ref);
+    table_fit(&table);
+    assert_true(table_bytes(&table) < full / 20);
+    for (uint32_t ref = 1; ref <= 100000; ref++)
+        assert_int_equal(is_there(&table, hash_with_tag(ref * 40503u), ref), ref > 99000);
+    table_done(&table);
+}
+
 RUN(cmocka_unit_test(an_empty_table_finds_nothing),
     cmocka_unit_test(records_with_equal_hash_bits_are_walked_one_by_one),
     cmocka_unit_test(a_gone_record_is_not_taken_for_one_with_its_hash),
     cmocka_unit_test(a_walk_goes_around_the_end),
     cmocka_unit_test(coming_and_going_does_not_make_it_grow),
     cmocka_unit_test(tables_of_different_salt_grow_at_different_moments),
+    cmocka_unit_test(a_table_that_has_become_empty_gives_slots_back_and_loses_nothing),
     cmocka_unit_test(random_adding_and_removing_agrees_with_a_list))
