@@ -172,12 +172,15 @@ uint32_t heap_next(const struct heap *heap, uint32_t ref)
     for (uint32_t number = ref / HEAP_STEPS_A_CHUNK; number < heap->chunk_count; number++) {
         const struct heap_chunk *chunk = &heap->chunks[number];
         uint32_t class = chunk->class;
-        uint32_t step = chunk->live == 0 ? HEAP_STEPS_A_CHUNK : (after + class - 1) / class * class;
-        for (; step + class <= HEAP_STEPS_A_CHUNK; step += class) {
+        uint32_t step = after;
+        after = 0;
+        if (chunk->live == 0)
+            continue;
+        for (step = (step + class - 1) / class * class; step + class <= HEAP_STEPS_A_CHUNK;
+             step += class) {
             if (chunk->bytes[(size_t)step * HEAP_STEP] != 0)
                 return number * HEAP_STEPS_A_CHUNK + step;
         }
-        after = 0;
     }
     return HEAP_NONE;
 }
