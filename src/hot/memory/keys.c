@@ -6,7 +6,7 @@
 #include "base/hash.h"
 #include "base/lock.h"
 #include "base/memory.h"
-#include "core/limits.h"
+#include "core/key.h"
 #include "hot/memory/heap.h"
 #include "hot/memory/table.h"
 
@@ -43,7 +43,7 @@ static_assert(sizeof(struct key_entry) == 48, "an entry has no gaps");
  * `cap_ms`. */
 struct stripe {
     struct lock lock;
-    struct table table; /* by the high half of a key's hash */
+    struct table table; /* by place_of() */
     uint32_t oldest;
     uint32_t newest;
     int64_t latest_ms;
@@ -94,6 +94,14 @@ static bool is_too_old(const struct keys *keys, int64_t put_ms, int64_t now_ms)
     return now_ms > put_ms && (uint64_t)now_ms - (uint64_t)put_ms > keys->kept_ms;
 }
 
+/* A key's hash is the same in every process, so that anybody could pick keys whose
+ * slots are close to one another: the table goes by one that nobody knows. */
+static uint64_t place_of(const struct keys *keys, uint64_t low, uint64_t high)
+{
+    uint64_t halves[] = {low, high};
+    return hash_keyed((struct slice){(const char *)halves, sizeof(halves)}, keys->hash_key);
+}
+
 /* ---- a stripe, under its lock ---- */
 
 static struct key_entry *entry_at(const struct stripe *stripe, uint32_t ref)
@@ -101,10 +109,10 @@ static struct key_entry *entry_at(const struct stripe *stripe, uint32_t ref)
     return heap_at(&stripe->heap, ref);
 }
 
-static uint32_t find(const struct stripe *stripe, uint64_t low, uint64_t high)
+static uint32_t find(const struct stripe *stripe, uint64_t place, uint64_t low, uint64_t high)
 {
     uint32_t at = TABLE_START;
-    for (uint32_t ref; (ref = table_find(&stripe->table, high, &at)) != 0;) {
+    for (uint32_t ref; (ref = table_find(&stripe->table, place, &at)) != 0;) {
         const struct key_entry *entry = entry_at(stripe, ref);
         if (entry->low == low && entry->high == high)
             return ref;
@@ -113,10 +121,10 @@ static uint32_t find(const struct stripe *stripe, uint64_t low, uint64_t high)
 }
 
 /* The key may be used anew; its entry goes when its turn comes in the queue. */
-static void take_from_table(struct stripe *stripe, uint32_t ref)
+static void take_from_table(const struct keys *keys, struct stripe *stripe, uint32_t ref)
 {
     struct key_entry *entry = entry_at(stripe, ref);
-    table_remove(&stripe->table, entry->high, ref);
+    table_remove(&stripe->table, place_of(keys, entry->low, entry->high), ref);
     drop_value(stripe, entry);
     entry->state = ENTRY_IN_QUEUE;
 }
@@ -131,12 +139,12 @@ static void append(struct stripe *stripe, uint32_t ref)
     stripe->newest = ref;
 }
 
-static void drop_oldest(struct stripe *stripe)
+static void drop_oldest(const struct keys *keys, struct stripe *stripe)
 {
     uint32_t ref = stripe->oldest;
     struct key_entry *entry = entry_at(stripe, ref);
     if (entry->state == ENTRY_IN_TABLE)
-        take_from_table(stripe, ref);
+        take_from_table(keys, stripe, ref);
 
     stripe->oldest = entry->next;
     if (stripe->oldest == HEAP_NONE)
@@ -171,7 +179,7 @@ static void forget(const struct keys *keys, struct stripe *stripe, int64_t now_m
     for (; limit > 0 && stripe->oldest != HEAP_NONE; limit--) {
         if (!oldest_is_over(keys, stripe, now_ms))
             break;
-        drop_oldest(stripe);
+        drop_oldest(keys, stripe);
     }
 }
 
@@ -201,7 +209,7 @@ void keys_free(struct keys *keys)
     for (uint32_t i = 0; i < STRIPES; i++) {
         struct stripe *stripe = &keys->stripes[i];
         while (stripe->oldest != HEAP_NONE)
-            drop_oldest(stripe);
+            drop_oldest(keys, stripe);
         heap_done(&stripe->heap);
         table_done(&stripe->table);
         lock_done(&stripe->lock);
@@ -209,39 +217,30 @@ void keys_free(struct keys *keys)
     free(keys);
 }
 
-/* The id's size goes first: else "ab" + "c" would be "a" + "bc". */
-static struct hash128 hash_of(const struct keys *keys, struct slice id, struct slice key)
-{
-    char bytes[sizeof(uint16_t) + LIMIT_ID_BYTES + LIMIT_KEY_BYTES];
-    assert(id.size <= LIMIT_ID_BYTES && key.size <= LIMIT_KEY_BYTES);
-
-    char *end = bytes;
-    uint16_t id_size = (uint16_t)id.size;
-    end = mempcpy(end, &id_size, sizeof(id_size));
-    if (id.size > 0)
-        end = mempcpy(end, id.data, id.size);
-    if (key.size > 0)
-        end = mempcpy(end, key.data, key.size);
-    return hash128_keyed((struct slice){bytes, (size_t)(end - bytes)}, keys->hash_key);
-}
-
 const struct key_answer *keys_open(struct keys *keys, struct slice id, struct slice key,
                                    int64_t now_ms, struct key_slot *ret_slot)
 {
+    struct hash128 hash = key_hash(id, key);
+    return keys_open_hashed(keys, hash.low, hash.high, now_ms, ret_slot);
+}
+
+const struct key_answer *keys_open_hashed(struct keys *keys, uint64_t low, uint64_t high,
+                                          int64_t now_ms, struct key_slot *ret_slot)
+{
     assert(keys && ret_slot);
 
-    struct hash128 hash = hash_of(keys, id, key);
-    uint32_t number = (uint32_t)hash.low % STRIPES;
-    *ret_slot = (struct key_slot){.stripe = number, .low = hash.low, .high = hash.high};
+    uint64_t place = place_of(keys, low, high);
+    uint32_t number = (uint32_t)place % STRIPES;
+    *ret_slot = (struct key_slot){.stripe = number, .low = low, .high = high, .place = place};
 
     struct stripe *stripe = &keys->stripes[number];
     lock_take(&stripe->lock);
-    uint32_t ref = find(stripe, hash.low, hash.high);
+    uint32_t ref = find(stripe, place, low, high);
     if (ref == HEAP_NONE)
         return NULL;
     const struct key_entry *entry = entry_at(stripe, ref);
     if (is_too_old(keys, entry->put_ms, now_ms)) {
-        take_from_table(stripe, ref);
+        take_from_table(keys, stripe, ref);
         return NULL;
     }
     stripe->answer = (struct key_answer){.fingerprint = entry->fingerprint,
@@ -257,7 +256,7 @@ void keys_put(struct keys *keys, const struct key_slot *slot, const struct key_a
     assert(keys && slot && answer);
 
     struct stripe *stripe = &keys->stripes[slot->stripe];
-    assert(find(stripe, slot->low, slot->high) == HEAP_NONE);
+    assert(find(stripe, slot->place, slot->low, slot->high) == HEAP_NONE);
     forget(keys, stripe, now_ms, FORGET_AT_PUT);
 
     uint32_t ref = heap_take(&stripe->heap, sizeof(struct key_entry));
@@ -270,7 +269,7 @@ void keys_put(struct keys *keys, const struct key_slot *slot, const struct key_a
                                 .high = slot->high,
                                 .fingerprint = answer->fingerprint};
     keep_value(stripe, entry, &answer->value);
-    table_add(&stripe->table, slot->high, ref);
+    table_add(&stripe->table, slot->place, ref);
     append(stripe, ref);
     if (stripe->latest_ms < now_ms)
         stripe->latest_ms = now_ms;
@@ -317,7 +316,7 @@ size_t keys_bytes(struct keys *keys)
     for (uint32_t i = 0; i < STRIPES; i++) {
         struct stripe *stripe = &keys->stripes[i];
         lock_take(&stripe->lock);
-        bytes += table_bytes(&stripe->table) + heap_bytes(&stripe->heap) + stripe->big_bytes;
+        bytes += table_bytes(&stripe->table) + stripe->heap.live_bytes + stripe->big_bytes;
         lock_release(&stripe->lock);
     }
     return bytes;

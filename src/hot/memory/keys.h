@@ -34,12 +34,17 @@ struct key_slot {
     uint32_t stripe;
     uint64_t low;
     uint64_t high;
+    uint64_t place; /* in the table */
 };
 
 /* Locks the key's stripe and looks it up. The answer, if there is one that is
  * not older than the time to keep, else NULL; valid until keys_close(). */
 const struct key_answer *keys_open(struct keys *keys, struct slice id, struct slice key,
                                    int64_t now_ms, struct key_slot *ret_slot);
+
+/* The same by the key's hash, core/key.h. */
+const struct key_answer *keys_open_hashed(struct keys *keys, uint64_t low, uint64_t high,
+                                          int64_t now_ms, struct key_slot *ret_slot);
 
 /* Remembers the answer of an open key that had none, and forgets one or two that
  * are too old. */

@@ -24,13 +24,15 @@
 /* ---- a name, as it is kept ---- */
 
 #define INLINE_BYTES 16u
-#define FORM_UUID    (INLINE_BYTES + 1) /* a form up to INLINE_BYTES is a size */
-#define FORM_LONG    (INLINE_BYTES + 2)
+#define FORM_NONE    0u /* nobody is here */
+#define FORM_SIZE    1u /* up to FORM_SIZE + INLINE_BYTES: a size, plus this */
+#define FORM_UUID    (INLINE_BYTES + 2)
+#define FORM_LONG    (INLINE_BYTES + 3)
 
 /* 17 bytes without gaps, next to one another. Unused bytes are zero, so that
  * names that are not long are equal when all 17 bytes are. */
 struct name {
-    uint8_t form;
+    _Atomic(uint8_t) form;             /* written last: who sees it sees the bytes */
     unsigned char bytes[INLINE_BYTES]; /* of a long name: address of a struct long_name, stripe */
 };
 
@@ -52,7 +54,7 @@ static bool shorten(struct slice text, struct name *ret_name)
         return uuid_parse(text, ret_name->bytes);
     if (text.size > INLINE_BYTES)
         return false;
-    ret_name->form = (uint8_t)text.size;
+    ret_name->form = (uint8_t)(FORM_SIZE + text.size);
     if (text.size > 0)
         memcpy(ret_name->bytes, text.data, text.size);
     return true;
@@ -95,11 +97,13 @@ struct stripe {
     struct heap long_names;
 };
 
-/* A name is written once, before anybody can know its number, and stays where
- * it is: reading it needs no lock. */
+/* A name is written once and stays where it is: reading it needs no lock. Its
+ * number may be known before, from a set that was loaded. */
 struct users {
     uint64_t hash_key;
-    _Atomic(uint64_t) count;         /* numbers given out */
+    _Atomic(uint64_t) next;          /* the number to be given out next */
+    _Atomic(uint64_t) count;         /* names that are here */
+    _Atomic(uint32_t) chunk_count;   /* that are there */
     _Atomic(struct chunk *) *chunks; /* owned; CHUNKS_MAX of them, NULL = not yet needed */
     struct stripe stripes[STRIPES];
 };
@@ -172,28 +176,39 @@ static void need_chunk(struct users *users, uint32_t index)
 {
     if (atomic_load_explicit(&users->chunks[index], memory_order_acquire))
         return;
-    struct chunk *chunk = memory_take(sizeof(*chunk));
+    struct chunk *chunk = memory_take_zeroed(sizeof(*chunk));
     struct chunk *none = NULL;
-    if (!atomic_compare_exchange_strong(&users->chunks[index], &none, chunk))
+    if (atomic_compare_exchange_strong(&users->chunks[index], &none, chunk))
+        atomic_fetch_add(&users->chunk_count, 1);
+    else
         free(chunk);
+}
+
+/* Writes the name of a number and lets it be found. */
+static void put_name(struct users *users, struct stripe *stripe, const struct name *name,
+                     uint64_t hash, uint32_t number, uint32_t at)
+{
+    need_chunk(users, number / CHUNK_USERS);
+    struct name *place = name_at(users, number);
+    memcpy(place->bytes, name->bytes, sizeof(place->bytes));
+    atomic_store_explicit(&place->form, name->form, memory_order_release);
+    const uint64_t *slots = stripe->table.slots;
+    table_add_behind(&stripe->table, hash, number + 1, at);
+    if (stripe->table.slots != slots)
+        publish_hint(stripe);
+    atomic_fetch_add_explicit(&users->count, 1, memory_order_relaxed);
 }
 
 static uint32_t append(struct users *users, struct stripe *stripe, const struct name *name,
                        uint64_t hash, uint32_t at)
 {
-    uint64_t next = atomic_fetch_add_explicit(&users->count, 1, memory_order_relaxed);
+    uint64_t next = atomic_fetch_add_explicit(&users->next, 1, memory_order_relaxed);
     if (next >= NOBODY) {
-        atomic_fetch_sub_explicit(&users->count, 1, memory_order_relaxed);
+        atomic_fetch_sub_explicit(&users->next, 1, memory_order_relaxed);
         return NOBODY;
     }
-    uint32_t number = (uint32_t)next;
-    need_chunk(users, number / CHUNK_USERS);
-    *name_at(users, number) = *name;
-    const uint64_t *slots = stripe->table.slots;
-    table_add_behind(&stripe->table, hash, number + 1, at);
-    if (stripe->table.slots != slots)
-        publish_hint(stripe);
-    return number;
+    put_name(users, stripe, name, hash, (uint32_t)next, at);
+    return (uint32_t)next;
 }
 
 /* ---- users ---- */
@@ -219,8 +234,12 @@ void users_free(struct users *users)
         return;
     for (uint32_t i = 0; i < STRIPES; i++)
         stripe_done(&users->stripes[i]);
-    for (uint32_t i = 0; i < CHUNKS_MAX && atomic_load(&users->chunks[i]); i++)
-        free(atomic_load(&users->chunks[i]));
+    uint32_t chunks = atomic_load(&users->chunk_count);
+    for (uint32_t i = 0; chunks > 0; i++) {
+        struct chunk *chunk = atomic_load(&users->chunks[i]);
+        free(chunk);
+        chunks -= chunk != NULL;
+    }
     free(users->chunks);
     free(users);
 }
@@ -287,6 +306,50 @@ bool users_take(struct users *users, struct slice name, uint64_t hash, struct us
     return number != NOBODY;
 }
 
+void users_skip(struct users *users, uint64_t next)
+{
+    assert(users);
+
+    uint64_t now = atomic_load(&users->next);
+    while (now < next && !atomic_compare_exchange_weak(&users->next, &now, next)) {
+    }
+}
+
+bool users_know(const struct users *users, uint32_t number)
+{
+    assert(users);
+
+    const struct chunk *chunk =
+        atomic_load_explicit(&users->chunks[number / CHUNK_USERS], memory_order_acquire);
+    return chunk && atomic_load_explicit(&chunk->names[number % CHUNK_USERS].form,
+                                         memory_order_acquire) != FORM_NONE;
+}
+
+bool users_put(struct users *users, struct slice name, uint64_t hash, uint32_t number)
+{
+    assert(users);
+    assert(name.size <= LIMIT_USER_BYTES);
+
+    if (number == NOBODY)
+        return false;
+    struct name wanted;
+    bool is_short = shorten(name, &wanted);
+    struct stripe *stripe = &users->stripes[stripe_number(hash)];
+
+    lock_take(&stripe->lock);
+    uint32_t at;
+    uint32_t found = find(users, stripe, name, hash, is_short, &wanted, &at);
+    bool fits = found == number || (found == NOBODY && !users_know(users, number));
+    if (fits && found == NOBODY) {
+        if (!is_short)
+            wanted = keep_long(stripe, stripe_number(hash), name);
+        put_name(users, stripe, &wanted, hash, number, at);
+        users_skip(users, (uint64_t)number + 1);
+    }
+    lock_release(&stripe->lock);
+    return fits;
+}
+
 /* The heap of long names may move its own index while it grows: that takes the lock. */
 static size_t write_long(struct users *users, const struct name *name, char *to)
 {
@@ -307,16 +370,17 @@ size_t users_name(struct users *users, struct user user, char to[LIMIT_USER_BYTE
     if (user.class == USER_NUMERIC)
         return (size_t)(decimal_format_unsigned(to, user.number) - to);
 
-    assert(user.number < atomic_load_explicit(&users->count, memory_order_relaxed));
+    assert(users_know(users, user.number));
     const struct name *name = name_at(users, user.number);
-    if (name->form == FORM_LONG)
+    uint8_t form = atomic_load_explicit(&name->form, memory_order_acquire);
+    if (form == FORM_LONG)
         return write_long(users, name, to);
-    if (name->form == FORM_UUID) {
+    if (form == FORM_UUID) {
         uuid_format(name->bytes, to);
         return UUID_TEXT_BYTES;
     }
-    memcpy(to, name->bytes, name->form);
-    return name->form;
+    memcpy(to, name->bytes, form - FORM_SIZE);
+    return form - FORM_SIZE;
 }
 
 uint64_t users_count(struct users *users)
@@ -337,6 +401,6 @@ size_t users_bytes(struct users *users)
         bytes += table_bytes(&stripe->table) + heap_bytes(&stripe->long_names);
         lock_release(&stripe->lock);
     }
-    uint64_t chunks = (users_count(users) + CHUNK_USERS - 1) / CHUNK_USERS;
+    size_t chunks = atomic_load(&users->chunk_count);
     return bytes + chunks * (sizeof(struct chunk) + sizeof(*users->chunks));
 }

@@ -6,9 +6,10 @@
  * once, however much its user likes. A UUID in its canonical form is kept as its
  * 16 bytes, and so is any name of up to 16 bytes.
  *
- * Numbers live only as long as the process: events carry names. Users are never
- * forgotten here. Thread-safe: names are spread over 64 stripes with a lock
- * each; numbers are given out in the order of arrival. */
+ * A number is for ever: events carry name and number, and the store keeps both.
+ * Where there is a store, not every name is here, and a number may be met in a set
+ * before its name is. Users are never forgotten here. Thread-safe: names are spread over 64 stripes
+ * with a lock each; numbers are given out in the order of arrival. */
 #ifndef HOT_MEMORY_USERS_H
 #define HOT_MEMORY_USERS_H
 
@@ -44,10 +45,20 @@ bool users_find(struct users *users, struct slice name, uint64_t hash, struct us
  * numbers are used up. */
 bool users_take(struct users *users, struct slice name, uint64_t hash, struct user *ret_user);
 
-/* Writes the name to `to`; returns its size. */
+/* Puts a name in with the number that it was given before. False: the name has
+ * another number, or the number another name. */
+bool users_put(struct users *users, struct slice name, uint64_t hash, uint32_t number);
+
+/* The numbers below `next` are not given out any more. */
+void users_skip(struct users *users, uint64_t next);
+
+/* Is the name of a named user's number here? */
+bool users_know(const struct users *users, uint32_t number);
+
+/* Writes the name, which must be here, to `to`; returns its size. */
 size_t users_name(struct users *users, struct user user, char to[LIMIT_USER_BYTES]);
 
-uint64_t users_count(struct users *users); /* named ones */
+uint64_t users_count(struct users *users); /* named ones that are here */
 size_t users_bytes(struct users *users);
 
 #endif
