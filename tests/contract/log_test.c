@@ -427,6 +427,440 @@ TEST(stats_count_what_was_committed)
     log_close(log);
 }
 
+/* ---- following ---- */
+
+static bool is_before(struct log_position a, struct log_position b)
+{
+    return a.segment < b.segment || (a.segment == b.segment && a.offset < b.offset);
+}
+
+static bool is_same(struct log_position a, struct log_position b)
+{
+    return a.segment == b.segment && a.offset == b.offset;
+}
+
+/* Follows until there is nothing new; in steps of `limit` bytes. */
+static void follow_all(struct log *log, struct log_position *at, uint64_t limit,
+                       log_visit_fn *visit, void *arg)
+{
+    struct log_position before;
+    do {
+        before = *at;
+        struct error error = {0};
+        if (log_follow(log, at, limit, visit, arg, &error))
+            fail_msg("%s", error.text);
+        assert_false(is_before(*at, before));
+    } while (!is_same(*at, before));
+}
+
+static void append_numbers(struct log *log, unsigned from, unsigned to)
+{
+    uint64_t ticket = 0;
+    for (unsigned i = from; i < to; i++)
+        ticket = append_number(log, i);
+    wait_for(log, LOG_DURABLE, ticket);
+}
+
+TEST(what_is_durable_can_be_followed_and_ends_at_the_end)
+{
+    struct log *log = open_started();
+    static struct numbers seen;
+    seen = (struct numbers){0};
+    struct log_position at = {0};
+    follow_all(log, &at, 1, expect_number, &seen);
+    assert_int_equal(seen.next, 0);
+    for (unsigned i = 0; i < 3000; i += 300) {
+        append_numbers(log, i, i + 300);
+        follow_all(log, &at, i, expect_number, &seen);
+        assert_int_equal(seen.next, i + 300);
+        assert_true(is_same(at, log_end(log)));
+    }
+    log_close(log);
+}
+
+static void assert_same_rest(struct log *log, const struct numbers *all, unsigned i)
+{
+    unsigned next = i;
+    while (next < all->next && is_same(all->positions[next], all->positions[i]))
+        next++;
+    static struct numbers rest;
+    rest = (struct numbers){.next = next};
+    struct log_position at = all->positions[i];
+    follow_all(log, &at, 1000, expect_number, &rest);
+    assert_int_equal(rest.next, all->next);
+}
+
+TEST(following_goes_on_from_any_remembered_position_also_of_an_earlier_process)
+{
+    struct log *log = NULL;
+    for (unsigned start = 0; start < 3; start++) {
+        log = open_started();
+        for (unsigned i = 0; i < 200; i++)
+            wait_for(log, LOG_WRITTEN, append_number(log, start * 200 + i));
+        if (start < 2)
+            log_close(log);
+    }
+    wait_for(log, LOG_DURABLE, 200);
+    static struct numbers followed;
+    followed = (struct numbers){0};
+    struct log_position at = {0};
+    follow_all(log, &at, 5000, expect_number, &followed);
+    assert_int_equal(followed.next, 600);
+    for (unsigned i = 0; i < 600; i += 7)
+        assert_same_rest(log, &followed, i);
+    log_close(log);
+
+    /* Reading gives out the same positions, and takes them. */
+    static struct numbers read;
+    read = (struct numbers){0};
+    read_numbers((struct log_position){0}, &read);
+    assert_memory_equal(read.positions, followed.positions, sizeof(read.positions));
+    log = open_started();
+    for (unsigned i = 0; i < 600; i += 13)
+        assert_same_rest(log, &read, i);
+    log_close(log);
+}
+
+TEST(a_visitor_that_refuses_is_asked_again_for_the_same_group)
+{
+    struct log *log = open_started();
+    for (unsigned i = 0; i < 10; i++)
+        wait_for(log, LOG_DURABLE, append_number(log, i));
+    unsigned count = 0;
+    struct error error = {0};
+    struct log_position at = {0};
+    assert_int_equal(log_follow(log, &at, 1 << 20, refuse_third, &count, &error), ERR_TIMEOUT);
+    assert_string_equal(error.text, "enough");
+    static struct numbers rest;
+    rest = (struct numbers){.next = 2};
+    follow_all(log, &at, 1 << 20, expect_number, &rest);
+    assert_int_equal(rest.next, 10);
+    log_close(log);
+}
+
+TEST(a_position_behind_the_end_is_refused)
+{
+    struct log *log = open_started();
+    append_numbers(log, 0, 3);
+    struct log_position at = log_end(log);
+    at.segment += 7;
+    unsigned count = 0;
+    struct error error = {0};
+    assert_int_equal(log_follow(log, &at, 1, count_section, &count, &error), ERR_INVALID);
+    assert_int_equal(count, 0);
+    log_close(log);
+}
+
+/* ---- segments ---- */
+
+static size_t segments_of(struct log *log, struct log_segment segments[64])
+{
+    size_t count = log_segments(log, segments, 64);
+    assert_true(count <= 64);
+    for (size_t i = 0; i < count; i++) {
+        assert_int_equal(segments[i].number, segments[0].number + i);
+        assert_int_equal(segments[i].sealed, i + 1 < count);
+        assert_true(segments[i].bytes > 0 && segments[i].created_ms > 0);
+    }
+    struct log_stats stats;
+    log_stats(log, &stats);
+    assert_int_equal(stats.segments, count);
+    return count;
+}
+
+TEST(rotating_seals_what_was_appended_before)
+{
+    struct log *log = open_started();
+    struct log_segment segments[64];
+    for (unsigned i = 0; i < 10; i++) {
+        append_number(log, i);
+        struct error error = {0};
+        if (log_rotate(log, &error))
+            fail_msg("%s", error.text);
+        assert_int_equal(log_reached(log, LOG_DURABLE), i + 1);
+        assert_int_equal(segments_of(log, segments), i + 2);
+        assert_true(log_end(log).segment < segments[i + 1].number);
+    }
+    assert_int_equal(log_rotate(log, NULL), ERR_OK); /* there is nothing to seal */
+    assert_int_equal(segments_of(log, segments), 11);
+    log_close(log);
+
+    struct numbers numbers = {0};
+    read_numbers((struct log_position){0}, &numbers);
+    assert_int_equal(numbers.next, 10);
+}
+
+static void append_segments(struct log *log, unsigned from, unsigned to)
+{
+    for (unsigned i = from; i < to; i++) {
+        append_number(log, i);
+        assert_int_equal(log_rotate(log, NULL), ERR_OK);
+    }
+}
+
+TEST(trimming_removes_the_oldest_segments_and_no_others)
+{
+    struct log *log = open_started();
+    append_segments(log, 0, 8);
+    struct log_segment segments[64];
+    assert_int_equal(segments_of(log, segments), 9);
+    struct log_stats before;
+    log_stats(log, &before);
+
+    assert_int_equal(log_trim(log, segments[5].number, NULL), ERR_OK);
+    assert_int_equal(log_trim(log, segments[3].number, NULL), ERR_OK);
+    uint64_t first = segments[5].number;
+    assert_int_equal(segments_of(log, segments), 4);
+    assert_int_equal(segments[0].number, first);
+    struct log_stats after;
+    log_stats(log, &after);
+    assert_true(after.disk_bytes < before.disk_bytes);
+
+    static struct numbers rest;
+    rest = (struct numbers){.next = 5};
+    struct log_position at = {0};
+    follow_all(log, &at, 1, expect_number, &rest);
+    assert_int_equal(rest.next, 8);
+    log_close(log);
+    rest = (struct numbers){.next = 5};
+    read_numbers((struct log_position){0}, &rest);
+    assert_int_equal(rest.next, 8);
+}
+
+TEST(a_trimmed_position_is_not_found)
+{
+    struct log *log = open_started();
+    append_segments(log, 0, 6);
+    static struct numbers all;
+    all = (struct numbers){0};
+    struct log_position at = {0};
+    follow_all(log, &at, 1 << 20, expect_number, &all);
+    assert_int_equal(log_trim(log, all.positions[4].segment, NULL), ERR_OK);
+
+    for (unsigned i = 0; i < 3; i++) {
+        struct error error = {0};
+        unsigned count = 0;
+        at = all.positions[i];
+        assert_int_equal(log_follow(log, &at, 1, count_section, &count, &error), ERR_NOT_FOUND);
+        assert_non_null(strstr(error.text, "trimmed"));
+    }
+    /* At the end of what was trimmed, nothing is missing. */
+    for (unsigned i = 3; i < 6; i++)
+        assert_same_rest(log, &all, i);
+    log_close(log);
+
+    log = form->open(folder);
+    unsigned count = 0;
+    struct error error = {0};
+    assert_int_equal(log_read(log, all.positions[2], count_section, &count, NULL, &error),
+                     ERR_NOT_FOUND);
+    assert_non_null(strstr(error.text, "trimmed"));
+    assert_int_equal(log_read(log, all.positions[3], count_section, &count, NULL, &error), ERR_OK);
+    assert_int_equal(count, 2);
+    log_close(log);
+}
+
+TEST(everything_but_the_segment_in_use_may_be_trimmed)
+{
+    struct log *log = open_started();
+    append_segments(log, 0, 4);
+    struct log_position end = log_end(log);
+    assert_int_equal(log_trim(log, UINT64_MAX, NULL), ERR_OK);
+    struct log_segment segments[64];
+    assert_int_equal(segments_of(log, segments), 1);
+    for (unsigned start = 0; start < 3; start++) {
+        log_close(log);
+        log = open_started();
+        assert_true(is_same(log_end(log), end));
+    }
+    append_numbers(log, 4, 9);
+    static struct numbers rest;
+    rest = (struct numbers){.next = 4};
+    follow_all(log, &end, 1, expect_number, &rest);
+    assert_int_equal(rest.next, 9);
+    log_close(log);
+}
+
+static bool blank_odd(void *arg, char *section, size_t size)
+{
+    unsigned *calls = arg;
+    ++*calls;
+    if ((section[size - 1] - '0') % 2 == 0)
+        return false;
+    memset(section + 2, '~', size - 2);
+    return true;
+}
+
+static enum err expect_blanked(void *arg, struct slice section, struct log_position next,
+                               struct error *error)
+{
+    (void)next;
+    (void)error;
+    char expected[32];
+    unsigned number = (*(unsigned *)arg)++;
+    int size = snprintf(expected, sizeof(expected), "n=%u", number);
+    if (number % 2 == 1)
+        memset(expected + 2, '~', (size_t)size - 2);
+    assert_true(slice_equal(section, (struct slice){expected, (size_t)size}));
+    return ERR_OK;
+}
+
+static bool folder_contains(const char *text)
+{
+    char command[160];
+    snprintf(command, sizeof(command), "grep -rqa '%s' %s", text, folder);
+    return system(command) == 0; /* NOLINT: our own name */
+}
+
+TEST(scrubbing_changes_bytes_and_nothing_else)
+{
+    struct log *log = open_started();
+    append_numbers(log, 0, 2000);
+    assert_int_equal(log_rotate(log, NULL), ERR_OK);
+    struct log_position end = log_end(log);
+    struct log_segment segments[64];
+    size_t count = segments_of(log, segments);
+    assert_true(folder_contains("n=1999"));
+
+    uint64_t changed_all = 0;
+    unsigned calls = 0;
+    for (size_t i = 0; i + 1 < count; i++) {
+        uint64_t changed;
+        struct error error = {0};
+        if (log_scrub(log, segments[i].number, blank_odd, &calls, &changed, &error))
+            fail_msg("%s", error.text);
+        changed_all += changed;
+    }
+    assert_int_equal(calls, 2000);
+    assert_int_equal(changed_all, 1000);
+    assert_false(folder_contains("n=1999"));
+    assert_true(folder_contains("n=1998"));
+    assert_true(is_same(log_end(log), end));
+
+    unsigned seen = 0;
+    struct log_position at = {0};
+    follow_all(log, &at, 100, expect_blanked, &seen);
+    assert_int_equal(seen, 2000);
+    log_close(log);
+    log = form->open(folder);
+    seen = 0;
+    assert_int_equal(log_read(log, (struct log_position){0}, expect_blanked, &seen, NULL, NULL),
+                     ERR_OK);
+    assert_int_equal(seen, 2000);
+    log_close(log);
+}
+
+TEST(only_sealed_segments_are_scrubbed)
+{
+    struct log *log = open_started();
+    append_segments(log, 0, 3);
+    struct log_segment segments[64];
+    size_t count = segments_of(log, segments);
+    unsigned calls = 0;
+    uint64_t changed;
+    assert_int_equal(log_scrub(log, segments[count - 1].number, blank_odd, &calls, &changed, NULL),
+                     ERR_INVALID);
+    assert_int_equal(log_trim(log, segments[2].number, NULL), ERR_OK);
+    assert_int_equal(log_scrub(log, segments[1].number, blank_odd, &calls, &changed, NULL),
+                     ERR_NOT_FOUND);
+    assert_int_equal(calls, 0);
+    log_close(log);
+}
+
+/* ---- following beside everything else ---- */
+
+#define FOLLOWED 20000u
+
+struct follower {
+    struct log *log;
+    struct log_position at;
+    unsigned next;
+};
+
+static enum err follow_number(void *arg, struct slice section, struct log_position next,
+                              struct error *error)
+{
+    struct follower *follower = arg;
+    char expected[32];
+    int size = snprintf(expected, sizeof(expected), "n=%u", follower->next);
+    if (section.size != (size_t)size || memcmp(section.data, expected, 2) != 0 ||
+        (section.data[2] != '~' && memcmp(section.data, expected, section.size) != 0) ||
+        next.segment < follower->at.segment)
+        return error_set(error, ERR_CORRUPT, "not number %u", follower->next);
+    follower->next++;
+    return ERR_OK;
+}
+
+static void *run_follower(void *arg)
+{
+    struct follower *follower = arg;
+    while (follower->next < FOLLOWED) {
+        struct log_position before = follower->at;
+        struct error error;
+        if (log_follow(follower->log, &follower->at, 10000, follow_number, follower, &error)) {
+            fprintf(stderr, "%s\n", error.text);
+            abort();
+        }
+        if (is_same(before, follower->at))
+            usleep(200);
+    }
+    return NULL;
+}
+
+/* Two followers, while segments are sealed and written anew under their hands. */
+TEST(followers_see_everything_beside_rotating_and_scrubbing)
+{
+    struct log *log = open_started();
+    struct follower followers[2] = {{.log = log}, {.log = log}};
+    pthread_t threads[2];
+    for (unsigned i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, run_follower, &followers[i]), 0);
+
+    for (unsigned i = 0; i < FOLLOWED; i++) {
+        append_number(log, i);
+        if (i % 500 == 499)
+            assert_int_equal(log_rotate(log, NULL), ERR_OK);
+        if (i % 1000 == 999) {
+            struct log_segment segments[64];
+            size_t count = log_segments(log, segments, 64);
+            unsigned calls = 0;
+            uint64_t changed;
+            uint64_t number = segments[count / 2 < 63 ? count / 2 : 63].number;
+            enum err err = log_scrub(log, number, blank_odd, &calls, &changed, NULL);
+            assert_true(err == ERR_OK || err == ERR_INVALID);
+        }
+    }
+    wait_for(log, LOG_DURABLE, FOLLOWED);
+    for (unsigned i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    assert_true(is_same(followers[0].at, followers[1].at));
+    log_close(log);
+}
+
+/* As the aggregator does it: what it has seen may go. */
+TEST(a_log_that_is_trimmed_behind_its_reader_stays_small)
+{
+    struct log *log = open_started();
+    struct follower follower = {.log = log};
+    for (unsigned i = 0; i < 2000; i++) {
+        append_number(log, i);
+        if (i % 100 != 99)
+            continue;
+        assert_int_equal(log_rotate(log, NULL), ERR_OK);
+        follow_all(log, &follower.at, 100, follow_number, &follower);
+        assert_int_equal(follower.next, i + 1);
+        assert_int_equal(log_trim(log, follower.at.segment, NULL), ERR_OK);
+        struct log_segment segments[64];
+        assert_true(segments_of(log, segments) <= 2);
+    }
+    log_close(log);
+    log = form->open(folder);
+    unsigned count = 0;
+    assert_int_equal(log_read(log, follower.at, count_section, &count, NULL, NULL), ERR_OK);
+    assert_int_equal(count, 0);
+    log_close(log);
+}
+
 #define PROMISE(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
 
 int main(void)
@@ -445,6 +879,18 @@ int main(void)
         PROMISE(progress_is_told),
         PROMISE(sections_of_one_thread_keep_their_order_among_those_of_others),
         PROMISE(stats_count_what_was_committed),
+        PROMISE(what_is_durable_can_be_followed_and_ends_at_the_end),
+        PROMISE(following_goes_on_from_any_remembered_position_also_of_an_earlier_process),
+        PROMISE(a_visitor_that_refuses_is_asked_again_for_the_same_group),
+        PROMISE(a_position_behind_the_end_is_refused),
+        PROMISE(rotating_seals_what_was_appended_before),
+        PROMISE(trimming_removes_the_oldest_segments_and_no_others),
+        PROMISE(a_trimmed_position_is_not_found),
+        PROMISE(everything_but_the_segment_in_use_may_be_trimmed),
+        PROMISE(scrubbing_changes_bytes_and_nothing_else),
+        PROMISE(only_sealed_segments_are_scrubbed),
+        PROMISE(followers_see_everything_beside_rotating_and_scrubbing),
+        PROMISE(a_log_that_is_trimmed_behind_its_reader_stays_small),
     };
     int failed = 0;
     for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {

@@ -5,93 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define READ_BYTES                                                                 \
-    (1u << 20) /* at a time: large enough for the disk, small enough for the cache \
-                */
+#include "log/file/view.h"
+
 #define READING_BYTES (16u << 20) /* between two calls of log_reading_fn */
-
-/* ---- a segment file, seen through a window ---- */
-
-struct view {
-    struct disk_file *file;
-    char path[FOLDER_PATH_BYTES];
-    uint64_t file_bytes;
-    char *window;           /* owned */
-    size_t window_capacity; /* every group fits */
-    uint64_t window_at;
-    size_t window_bytes;
-};
-
-/* For segments up to this size. */
-static void view_init(struct view *view, uint64_t segment_bytes)
-{
-    size_t capacity = segment_bytes < GROUP_BYTES_MAX ? (size_t)segment_bytes : GROUP_BYTES_MAX;
-    view->window_capacity = capacity > SEGMENT_HEADER_BYTES ? capacity : SEGMENT_HEADER_BYTES;
-    view->window = malloc(view->window_capacity);
-    if (!view->window)
-        abort();
-}
-
-static void view_done(struct view *view)
-{
-    free(view->window);
-    view->window = NULL;
-}
-
-static enum err view_open(struct view *view, const struct folder *folder, uint64_t number,
-                          struct error *error)
-{
-    folder_segment_path(folder, number, view->path);
-    view->window_bytes = 0;
-    enum err err = disk_open(folder->disk, view->path, DISK_READ, &view->file, error);
-    if (err)
-        return err;
-    err = disk_file_size(view->file, &view->file_bytes, error);
-    if (err) {
-        disk_file_close(view->file);
-        view->file = NULL;
-    }
-    return err;
-}
-
-static void view_close(struct view *view)
-{
-    disk_file_close(view->file);
-    view->file = NULL;
-}
-
-static enum err view_move(struct view *view, uint64_t offset, size_t size, struct error *error)
-{
-    size_t wanted = size > READ_BYTES ? size : READ_BYTES;
-    if (wanted > view->window_capacity)
-        wanted = view->window_capacity;
-    view->window_at = offset;
-    view->window_bytes = 0;
-    enum err err =
-        disk_file_read(view->file, offset, view->window, wanted, &view->window_bytes, error);
-    if (err)
-        return err;
-    if (view->window_bytes < size)
-        return error_set(error, ERR_IO, "%s: it shrank while it was read", view->path);
-    return ERR_OK;
-}
-
-/* `size` bytes at `offset`, which lie within the file; good until the next call. */
-static enum err view_get(struct view *view, uint64_t offset, size_t size, const char **ret_bytes,
-                         struct error *error)
-{
-    assert(size <= view->window_capacity && offset + size <= view->file_bytes);
-
-    bool inside =
-        offset >= view->window_at && offset + size <= view->window_at + view->window_bytes;
-    if (!inside) {
-        enum err err = view_move(view, offset, size, error);
-        if (err)
-            return err;
-    }
-    *ret_bytes = view->window + (offset - view->window_at);
-    return ERR_OK;
-}
 
 /* ---- headers ---- */
 
@@ -132,7 +48,8 @@ static enum err check_link(const struct folder *folder, const struct segment_hea
     char path[FOLDER_PATH_BYTES];
     folder_segment_path(folder, header->number, path);
     if (!previous) {
-        if (header->previous_end != 0 || header->first_group != 1)
+        bool is_beginning = header->previous_end == 0 && header->first_group == 1;
+        if (header->number == 1 && !is_beginning)
             return error_set(error, ERR_CORRUPT, "%s: offset 48: the log does not begin here",
                              path);
         return ERR_OK;
@@ -150,13 +67,17 @@ static enum err check_link(const struct folder *folder, const struct segment_hea
     return ERR_OK;
 }
 
+static enum err missing(const struct chain *chain, struct error *error)
+{
+    char path[FOLDER_PATH_BYTES];
+    return error_set(error, ERR_CORRUPT, "%s: the segment is missing",
+                     folder_segment_path(chain->folder, chain->first + chain->count, path));
+}
+
 static enum err add_segment(struct chain *chain, uint64_t number, struct error *error)
 {
-    if (number != chain->count + 1) {
-        char path[FOLDER_PATH_BYTES];
-        return error_set(error, ERR_CORRUPT, "%s: the segment is missing",
-                         folder_segment_path(chain->folder, chain->count + 1, path));
-    }
+    if (number != chain->first + chain->count)
+        return missing(chain, error);
     struct segment_header *header = &chain->segments[chain->count];
     enum err err = read_header(chain->folder, number, header, error);
     if (err)
@@ -172,20 +93,34 @@ static enum err add_segment(struct chain *chain, uint64_t number, struct error *
 enum err chain_open(const struct folder *folder, struct chain *ret_chain, struct error *error)
 {
     *ret_chain = (struct chain){.folder = folder};
+    struct error first_error;
+    enum err err = folder_first(folder, &ret_chain->first, &first_error);
+    if (err && err != ERR_CORRUPT)
+        return error_set(error, err, "%s", first_error.text);
+    ret_chain->first_unknown = err == ERR_CORRUPT;
     uint64_t *numbers;
     size_t count;
-    enum err err = folder_segments(folder, &numbers, &count, error);
+    err = folder_segments(folder, &numbers, &count, error);
     if (err)
         return err;
+    if (ret_chain->first_unknown)
+        ret_chain->first = count > 0 ? numbers[0] : 1;
+    ret_chain->has_leftovers = count > 0 && numbers[0] < ret_chain->first;
 
     if (count > 0) {
         ret_chain->segments = calloc(count, sizeof(*ret_chain->segments));
         if (!ret_chain->segments)
             abort();
     }
-    for (size_t i = 0; i < count && !err; i++)
-        err = add_segment(ret_chain, numbers[i], error);
+    for (size_t i = 0; i < count && !err; i++) {
+        if (numbers[i] >= ret_chain->first)
+            err = add_segment(ret_chain, numbers[i], error);
+    }
     free(numbers);
+    if (!err && ret_chain->count == 0 && ret_chain->first > 1)
+        err = missing(ret_chain, error);
+    if (!err && ret_chain->first_unknown)
+        err = error_set(error, ERR_CORRUPT, "%s", first_error.text);
     return err;
 }
 
@@ -193,6 +128,24 @@ void chain_done(struct chain *chain)
 {
     free(chain->segments);
     *chain = (struct chain){0};
+}
+
+const struct segment_header *chain_last(const struct chain *chain)
+{
+    return chain->count > 0 ? &chain->segments[chain->count - 1] : NULL;
+}
+
+bool chain_continues(const struct segment_header *first, struct log_position from)
+{
+    return from.segment + 1 == first->number && from.offset >= first->previous_end;
+}
+
+enum err chain_trimmed(const struct folder *folder, struct log_position from, struct error *error)
+{
+    char path[FOLDER_PATH_BYTES];
+    return error_set(error, ERR_NOT_FOUND,
+                     "%s: offset %" PRIu64 ": this part of the log was trimmed",
+                     folder_segment_path(folder, from.segment, path), from.offset);
 }
 
 /* ---- groups ---- */
@@ -225,37 +178,6 @@ static enum err damage(const struct walk *walk, uint64_t offset, const char *fau
                      fault);
 }
 
-/* Looks for a sound group at `offset` that ends at `limit` or before. Gives
- * what is wrong in `ret_fault`, NULL if nothing; the group in `ret_bytes`. */
-static enum err look(struct walk *walk, const struct segment_header *header, uint64_t offset,
-                     uint64_t limit, struct group *ret_group, const char **ret_bytes,
-                     const char **ret_fault, struct error *error)
-{
-    *ret_fault = "no group begins here";
-    if (offset > limit || limit - offset < GROUP_HEADER_BYTES)
-        return ERR_OK;
-    enum err err = view_get(&walk->view, offset, GROUP_HEADER_BYTES, ret_bytes, error);
-    if (err || !group_get(*ret_bytes, ret_group))
-        return err;
-
-    *ret_fault = "a group that belongs elsewhere is here";
-    if (ret_group->log_id != header->log_id || ret_group->segment != header->number ||
-        ret_group->offset != offset)
-        return ERR_OK;
-
-    *ret_fault = "the group does not end where it should";
-    uint32_t size = group_bytes(ret_group->body_bytes);
-    if (size > limit - offset)
-        return ERR_OK;
-    err = view_get(&walk->view, offset, size, ret_bytes, error);
-    if (err)
-        return err;
-
-    *ret_fault =
-        group_is_intact(*ret_bytes, ret_group) ? NULL : "the group's checksum does not match";
-    return ERR_OK;
-}
-
 /* Is there a sound group anywhere behind `offset`? Its place is in
  * `ret_found`, 0 if there is none. Says how much other than zeros there is. */
 static enum err search(struct walk *walk, const struct segment_header *header, uint64_t offset,
@@ -277,7 +199,7 @@ static enum err search(struct walk *walk, const struct segment_header *header, u
         *ret_torn_bytes = at + GROUP_ALIGN - offset;
         struct group group;
         const char *fault;
-        err = look(walk, header, at, limit, &group, &bytes, &fault, error);
+        err = view_group(&walk->view, header, at, limit, &group, &bytes, &fault, error);
         if (err)
             return err;
         if (!fault) {
@@ -337,8 +259,8 @@ static enum err walk_groups(struct walk *walk, const struct segment_header *head
     for (;;) {
         struct group group;
         const char *bytes;
-        enum err err =
-            look(walk, header, end->position.offset, limit, &group, &bytes, ret_fault, error);
+        enum err err = view_group(&walk->view, header, end->position.offset, limit, &group, &bytes,
+                                  ret_fault, error);
         if (err || *ret_fault)
             return err;
         if (group.number != end->next_group)
@@ -409,8 +331,12 @@ enum err chain_walk(const struct chain *chain, struct log_position from, chain_g
 {
     assert(chain && visit && ret_end);
 
-    if (from.segment > chain->count)
+    const struct segment_header *last = chain_last(chain);
+    if (from.segment > (last ? last->number : 0))
         return error_set(error, ERR_INVALID, "the log has no segment %" PRIu64, from.segment);
+    bool is_trimmed = from.segment > 0 && from.segment < chain->first;
+    if (is_trimmed && !chain_continues(&chain->segments[0], from))
+        return chain_trimmed(chain->folder, from, error);
 
     struct walk walk = {
         .chain = chain,
@@ -422,7 +348,7 @@ enum err chain_walk(const struct chain *chain, struct log_position from, chain_g
     };
     /* The segment that `from` is in is read from its beginning, so that a
      * position between two groups or past the end does not go unnoticed. */
-    size_t first = from.segment > 0 ? (size_t)from.segment - 1 : 0;
+    size_t first = from.segment > chain->first ? (size_t)(from.segment - chain->first) : 0;
     uint64_t largest_bytes = 0;
     for (size_t i = first; i < chain->count; i++) {
         uint64_t size_bytes = chain->segments[i].size_bytes;
@@ -439,6 +365,26 @@ enum err chain_walk(const struct chain *chain, struct log_position from, chain_g
         *ret_end = walk.end;
     view_done(&walk.view);
     return err;
+}
+
+enum err chain_visit_sections(const struct folder *folder, const struct group *group,
+                              struct slice body, struct log_position next, log_visit_fn *visit,
+                              void *arg, struct error *error)
+{
+    uint32_t count = 0;
+    struct slice section;
+    while (group_next_section(&body, &section)) {
+        enum err err = visit(arg, section, next, error);
+        if (err)
+            return err;
+        count++;
+    }
+    if (body.size == 0 && count == group->sections)
+        return ERR_OK;
+    char path[FOLDER_PATH_BYTES];
+    return error_set(error, ERR_CORRUPT,
+                     "%s: offset %" PRIu64 ": the group's sections are malformed",
+                     folder_segment_path(folder, group->segment, path), group->offset);
 }
 
 /* Visits the first sound group from `*offset` on and moves `*offset` behind it;
@@ -458,7 +404,7 @@ static enum err scan_one(struct walk *walk, const struct segment_header *header,
     struct group group = {0};
     const char *bytes = NULL;
     const char *fault;
-    err = look(walk, header, found, limit, &group, &bytes, &fault, error);
+    err = view_group(&walk->view, header, found, limit, &group, &bytes, &fault, error);
     if (err)
         return err;
     *offset = found + group_bytes(group.body_bytes);

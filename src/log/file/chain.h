@@ -25,6 +25,9 @@
 
 struct chain {
     const struct folder *folder;     /* borrowed */
+    uint64_t first;                  /* number of the first segment: what is older was trimmed */
+    bool first_unknown;              /* the folder should tell it and does not: a guess */
+    bool has_leftovers;              /* of older ones there are files still */
     struct segment_header *segments; /* owned; in order, without a gap */
     size_t count;
     uint64_t disk_bytes; /* of all of them */
@@ -34,6 +37,14 @@ struct chain {
  * segments in front of the damage, and chain_done() is due all the same. */
 enum err chain_open(const struct folder *folder, struct chain *ret_chain, struct error *error);
 void chain_done(struct chain *chain);
+
+/* The last segment; NULL if there is none. */
+const struct segment_header *chain_last(const struct chain *chain);
+
+/* Does a log whose first segment is this one go on behind `from`, although the
+ * segment that it lies in was trimmed? Only from the very end of that. */
+bool chain_continues(const struct segment_header *first, struct log_position from);
+enum err chain_trimmed(const struct folder *folder, struct log_position from, struct error *error);
 
 /* Called for each group that holds sections; `next` is the position behind it. */
 typedef enum err chain_group_fn(void *arg, const struct group *group, struct slice body,
@@ -49,11 +60,17 @@ struct chain_end {
 };
 
 /* Walks all groups from `from` on. ERR_CORRUPT names file and offset of the
- * damage; ERR_INVALID when `from` is not a position of this log; an error of
+ * damage; ERR_INVALID when `from` is not a position of this log, ERR_NOT_FOUND
+ * when what stands there was trimmed; an error of
  * `visit` ends the walk. `ret_end` is filled on success and on ERR_CORRUPT. */
 enum err chain_walk(const struct chain *chain, struct log_position from, chain_group_fn *visit,
                     void *arg, log_reading_fn *reading, struct chain_end *ret_end,
                     struct error *error);
+
+/* Visits the sections of a group; ERR_CORRUPT if they are malformed. */
+enum err chain_visit_sections(const struct folder *folder, const struct group *group,
+                              struct slice body, struct log_position next, log_visit_fn *visit,
+                              void *arg, struct error *error);
 
 /* Visits every sound group of one file from `offset` on, whatever stands between
  * them: to say what a repair takes away. */

@@ -144,6 +144,9 @@ static void say_summary(const struct inspection *inspection)
 {
     const struct chain_end *end = &inspection->end;
     const struct found *found = &inspection->found;
+    if (inspection->chain.first > 1)
+        say(inspection, "the log was trimmed and begins with segment %" PRIu64,
+            inspection->chain.first);
     say(inspection,
         "%zu segments, %" PRIu64 " groups, %" PRIu64 " sections, %" PRIu64 " events are sound",
         inspection->chain.count, found->groups, found->sections, found->events);
@@ -325,7 +328,8 @@ static enum err cut_inside(const struct inspection *inspection, struct error *er
         err = copy_file(folder, file, kept, file_bytes, file_bytes, error);
     if (!err)
         err = copy_file(folder, file, repaired, offset,
-                        inspection->chain.segments[number - 1].size_bytes, error);
+                        inspection->chain.segments[number - inspection->chain.first].size_bytes,
+                        error);
     disk_file_close(file);
     if (!err)
         err = folder_sync(folder, error);
@@ -344,6 +348,10 @@ static enum err cut(const struct inspection *inspection, struct error *error)
     while (count > 0 && numbers[count - 1] > inspection->end.position.segment && !err)
         err = cut_segment(inspection, numbers[--count], error);
     free(numbers);
+    if (!err && inspection->end.position.segment == 0) /* nothing stays: a new log begins */
+        err = folder_forget_first(&inspection->folder, error);
+    else if (!err && inspection->chain.first_unknown)
+        err = folder_set_first(&inspection->folder, inspection->chain.first, error);
     if (!err && inspection->damage_inside)
         err = cut_inside(inspection, error);
     return err;

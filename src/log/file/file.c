@@ -5,7 +5,9 @@
  * far the log has come; meanwhile the next chunk fills, so that under load a
  * sync is shared by all who came during the one before. A second thread zeroes
  * the next segment in good time. In manual mode there are no threads, and
- * file_log_step() does the same work with the same functions.
+ * file_log_step() does the same work with the same functions. Those who follow,
+ * trim and scrub bring their own threads, and meet the log thread at the table of
+ * segments only.
  *
  * When the disk is full no segment can be prepared. room() then says so as soon
  * as what is left would not take all that may be appended before everybody has
@@ -26,9 +28,12 @@
 #include "base/message.h"
 #include "log/file/chain.h"
 #include "log/file/folder.h"
+#include "log/file/follow.h"
 #include "log/file/pending.h"
 #include "log/file/prepare.h"
 #include "log/file/segment.h"
+#include "log/file/segments.h"
+#include "log/file/upkeep.h"
 #include "log/file/writer.h"
 
 #define LAUNCH_BYTES                                                            \
@@ -49,6 +54,9 @@ struct file_log {
     struct chain chain;   /* what was there when the log was opened */
     struct chain_end end; /* where that ends, once it is known */
     bool end_known;
+    struct segments segments; /* from the start on */
+    struct follow follow;
+    pthread_mutex_t upkeep; /* one at a time rotates, trims or scrubs */
 
     /* Of the log thread alone. */
     struct writer writer;
@@ -60,6 +68,7 @@ struct file_log {
     pthread_mutex_t mutex;
     pthread_cond_t work;   /* for the log thread */
     pthread_cond_t wanted; /* for the preparing thread */
+    pthread_cond_t sealed; /* for who asked for it */
     pthread_t log_thread;
     pthread_t prepare_thread;
     bool threads_run;
@@ -78,6 +87,9 @@ struct file_log {
     bool blocked;          /* the chunk in hand has no place at the moment */
     bool idle;             /* the log thread sleeps and wants to be woken */
     bool launched;         /* somebody waits for what is pending */
+    bool seal_wanted;      /* the segment in use shall end behind `seal_ticket` */
+    uint64_t seal_ticket;
+    enum err seal_result; /* of the last time that it was wanted */
     bool stopping;
     bool quit;   /* for the preparing thread */
     bool broken; /* fatal() was called */
@@ -145,6 +157,7 @@ static void fail(struct file_log *log, const struct error *error)
     decide_room(log);
     pthread_cond_broadcast(&log->work);
     pthread_cond_broadcast(&log->wanted);
+    pthread_cond_broadcast(&log->sealed);
     pthread_mutex_unlock(&log->mutex);
 
     if (is_first)
@@ -156,13 +169,13 @@ static void fail(struct file_log *log, const struct error *error)
 static enum err begin_segment(struct file_log *log, struct disk_file *file, const char *name,
                               uint64_t size_bytes, struct error *error)
 {
-    enum err err = writer_begin(&log->writer, file, name, size_bytes, error);
+    struct segment_header header;
+    enum err err = writer_begin(&log->writer, file, name, size_bytes, &header, error);
     if (err)
         return err;
+    segments_begin(&log->segments, &header);
     pthread_mutex_lock(&log->mutex);
     log->left_bytes = size_bytes - SEGMENT_HEADER_BYTES;
-    log->stats.segments = log->writer.segment;
-    log->stats.disk_bytes += size_bytes;
     pthread_mutex_unlock(&log->mutex);
     return ERR_OK;
 }
@@ -310,8 +323,15 @@ static enum err write_chunk(struct file_log *log, struct chunk *chunk, struct er
     return writer_put(&log->writer, chunk->bytes, group, error);
 }
 
+static struct log_position writer_position(const struct file_log *log)
+{
+    return (struct log_position){log->writer.segment, log->writer.at};
+}
+
 static void publish_durable(struct file_log *log, uint64_t sync_ns)
 {
+    segments_reach(&log->segments, writer_position(log));
+
     struct chunk *chunk = log->in_hand;
     log->in_hand = NULL;
     uint64_t ticket = chunk->last_ticket;
@@ -376,6 +396,61 @@ static bool commit(struct file_log *log)
     return true;
 }
 
+/* ---- ending a segment when it is asked for ---- */
+
+static void end_sealing(struct file_log *log, enum err result)
+{
+    pthread_mutex_lock(&log->mutex);
+    log->seal_wanted = false;
+    log->seal_result = result;
+    pthread_mutex_unlock(&log->mutex);
+    pthread_cond_broadcast(&log->sealed);
+}
+
+/* Is it time? Not before what was appended until then is durable; ERR_FULL when
+ * that cannot be. */
+static enum err may_seal(struct file_log *log)
+{
+    pthread_mutex_lock(&log->mutex);
+    enum err err = ERR_OK;
+    if (log->commit_full)
+        err = ERR_FULL;
+    else if (log->in_hand || atomic_load(&log->durable) < log->seal_ticket)
+        err = ERR_BUSY;
+    pthread_mutex_unlock(&log->mutex);
+    return err;
+}
+
+static bool is_seal_wanted(struct file_log *log)
+{
+    pthread_mutex_lock(&log->mutex);
+    bool wanted = log->seal_wanted && !log->broken;
+    pthread_mutex_unlock(&log->mutex);
+    return wanted;
+}
+
+/* True if it was asked for, and has been done or has failed. */
+static bool seal(struct file_log *log)
+{
+    if (!is_seal_wanted(log))
+        return false;
+    bool has_groups = log->writer.file && log->writer.at > SEGMENT_HEADER_BYTES;
+    struct error error;
+    enum err err = may_seal(log);
+    if (err == ERR_BUSY)
+        return false;
+    if (!err && has_groups)
+        err = rotate(log, 0, &error);
+    if (err == ERR_BUSY) {
+        block(log, false);
+        return false;
+    }
+    if (err && err != ERR_FULL)
+        fail(log, &error);
+    end_sealing(log, err);
+    return true;
+}
+
 /* ---- threads ---- */
 
 static void wait_until(struct file_log *log, pthread_cond_t *condition, uint64_t deadline_ns)
@@ -400,8 +475,8 @@ static bool wait_for_work(struct file_log *log)
     pthread_mutex_lock(&log->mutex);
     bool go = false;
     while (!log->broken) {
-        bool has_work = log->in_hand || log->pending.first;
-        go = has_work && !log->blocked && (log->in_hand || !is_held(log));
+        bool has_work = log->in_hand || log->pending.first || log->seal_wanted;
+        go = has_work && !log->blocked && (log->in_hand || log->seal_wanted || !is_held(log));
         if (go || (log->stopping && (!has_work || log->commit_full)))
             break;
         if (log->blocked) {
@@ -420,8 +495,10 @@ static bool wait_for_work(struct file_log *log)
 static void *run_log(void *arg)
 {
     struct file_log *log = arg;
-    while (wait_for_work(log))
+    while (wait_for_work(log)) {
         commit(log);
+        seal(log);
+    }
     return NULL;
 }
 
@@ -498,7 +575,10 @@ bool file_log_step(struct log *base)
     bool prepares = may_prepare(log);
     if (prepares)
         prepare_some(log, log->wanted_bytes);
-    return commit(log) || prepares || may_prepare(log); /* a larger segment may be wanted now */
+    bool commits = commit(log);
+    bool seals = seal(log);
+    return commits || seals || prepares ||
+           may_prepare(log); /* a larger segment may be wanted now */
 }
 
 /* ---- reading ---- */
@@ -514,20 +594,7 @@ static enum err visit_sections(void *arg, const struct group *group, struct slic
                                struct log_position next, struct error *error)
 {
     const struct section_visit *to = arg;
-    uint32_t count = 0;
-    struct slice section;
-    while (group_next_section(&body, &section)) {
-        enum err err = to->visit(to->arg, section, next, error);
-        if (err)
-            return err;
-        count++;
-    }
-    if (body.size == 0 && count == group->sections)
-        return ERR_OK;
-    char path[FOLDER_PATH_BYTES];
-    return error_set(error, ERR_CORRUPT,
-                     "%s: offset %" PRIu64 ": the group's sections are malformed",
-                     folder_segment_path(to->folder, group->segment, path), group->offset);
+    return chain_visit_sections(to->folder, group, body, next, to->visit, to->arg, error);
 }
 
 static void pass_reading(void *arg, uint64_t bytes_done, uint64_t bytes_all)
@@ -564,18 +631,23 @@ static enum err find_end(struct file_log *log, struct error *error)
 {
     if (log->end_known)
         return ERR_OK;
-    struct log_position from = {.segment = log->chain.count};
+    const struct segment_header *last = chain_last(&log->chain);
+    struct log_position from = {.segment = last ? last->number : 0};
     return chain_walk(&log->chain, from, skip_group, NULL, NULL, &log->end, error);
 }
 
 /* What there is before the first segment of this start, which may replace the last. */
-static void count_segments(struct file_log *log)
+static void note_segments(struct file_log *log)
 {
     const struct chain *chain = &log->chain;
-    log->stats.segments = log->writer.segment;
-    log->stats.disk_bytes = chain->disk_bytes;
-    if (log->writer.segment < chain->count)
-        log->stats.disk_bytes -= chain->segments[chain->count - 1].size_bytes;
+    for (size_t i = 0; i < chain->count; i++) {
+        const struct segment_header *header = &chain->segments[i];
+        bool is_last = i + 1 == chain->count;
+        if (header->number <= log->writer.segment)
+            segments_add_sealed(&log->segments, header,
+                                is_last ? log->writer.at : header[1].previous_end);
+    }
+    segments_reach(&log->segments, writer_position(log));
 }
 
 static enum err begin_first_segment(struct file_log *log, struct error *error)
@@ -622,11 +694,13 @@ static enum err file_start(struct log *base, struct error *error)
     if (!err)
         err = folder_make_log(&log->folder, error);
     if (!err)
+        err = upkeep_tidy(&log->folder, log->chain.first, error);
+    if (!err)
         err = writer_resume(&log->writer, log->env, &log->folder, &log->chain, &log->end, error);
     if (err)
         return err;
 
-    count_segments(log);
+    note_segments(log);
     err = begin_first_segment(log, error);
     bool full = err == ERR_FULL;
     if (!err || full)
@@ -701,6 +775,114 @@ static void file_stats(struct log *base, struct log_stats *ret_stats)
     *ret_stats = log->stats;
     ret_stats->pending_bytes = log->pending_bytes;
     pthread_mutex_unlock(&log->mutex);
+    segments_count(&log->segments, &ret_stats->segments, &ret_stats->disk_bytes);
+}
+
+static enum err file_follow(struct log *base, struct log_position *at, uint64_t limit,
+                            log_visit_fn *visit, void *arg, struct error *error)
+{
+    return follow_read(&file_log_of(base)->follow, at, limit, visit, arg, error);
+}
+
+static struct log_position file_end(struct log *base)
+{
+    return segments_end(&file_log_of(base)->segments);
+}
+
+static size_t file_segments(struct log *base, struct log_segment *to, size_t room)
+{
+    return segments_list(&file_log_of(base)->segments, to, room);
+}
+
+static enum err refuse_broken(struct error *error)
+{
+    return error_set(error, ERR_IO, "the log has failed and takes nothing more");
+}
+
+/* Waits until the log thread has done it, or does its work. */
+static enum err wait_for_seal(struct file_log *log, struct error *error)
+{
+    while (log->options.manual && log->seal_wanted && file_log_step(&log->base))
+        ;
+    pthread_mutex_lock(&log->mutex);
+    while (!log->options.manual && log->seal_wanted && !log->broken)
+        pthread_cond_wait(&log->sealed, &log->mutex);
+    bool broken = log->broken;
+    enum err err = log->seal_wanted ? ERR_FULL : log->seal_result;
+    log->seal_wanted = false;
+    pthread_mutex_unlock(&log->mutex);
+    if (broken)
+        return refuse_broken(error);
+    return err ? error_set(error, err, "there is no space for the next segment of the log") : err;
+}
+
+static enum err file_rotate(struct log *base, struct error *error)
+{
+    struct file_log *log = file_log_of(base);
+    pthread_mutex_lock(&log->upkeep);
+    pthread_mutex_lock(&log->mutex);
+    log->seal_wanted = true;
+    log->seal_ticket = log->last_ticket;
+    pthread_mutex_unlock(&log->mutex);
+    pthread_cond_signal(&log->work);
+    enum err err = wait_for_seal(log, error);
+    pthread_mutex_unlock(&log->upkeep);
+    return err;
+}
+
+/* Readers forget the files before they are removed: their space comes back at once. */
+static enum err trim(struct file_log *log, uint64_t first, struct error *error)
+{
+    enum err err = folder_set_first(&log->folder, first, error);
+    if (err)
+        return err;
+    segments_trim(&log->segments, first);
+    follow_forget(&log->follow);
+    return upkeep_remove(&log->folder, first, error);
+}
+
+static enum err file_trim(struct log *base, uint64_t first, struct error *error)
+{
+    struct file_log *log = file_log_of(base);
+    pthread_mutex_lock(&log->upkeep);
+    struct error why;
+    enum err err = ERR_OK;
+    if (segments_before(&log->segments, &first))
+        err = trim(log, first, &why);
+    if (err && err != ERR_FULL)
+        fail(log, &why); /* nobody knows which names are left */
+    pthread_mutex_unlock(&log->upkeep);
+    return err ? error_set(error, err, "%s", why.text) : ERR_OK;
+}
+
+static enum err scrub_segment(struct file_log *log, uint64_t number, log_scrub_fn *scrub, void *arg,
+                              uint64_t *ret_changed, struct error *error)
+{
+    struct log_position position = {.segment = number};
+    struct segments_place place = segments_find(&log->segments, position);
+    if (place.here.header.number == 0)
+        return error_set(error, ERR_NOT_FOUND, "the log has no segment %" PRIu64, number);
+    if (!place.here.sealed)
+        return error_set(error, ERR_INVALID, "segment %" PRIu64 " of the log is in use", number);
+
+    bool renamed;
+    struct error why;
+    enum err err = upkeep_scrub(&log->folder, &place.here, scrub, arg, ret_changed, &renamed, &why);
+    if (renamed)
+        follow_forget(&log->follow);
+    if (err && renamed) /* a sync that failed: see fail() */
+        fail(log, &why);
+    return err ? error_set(error, err, "%s", why.text) : ERR_OK;
+}
+
+static enum err file_scrub(struct log *base, uint64_t number, log_scrub_fn *scrub, void *arg,
+                           uint64_t *ret_changed, struct error *error)
+{
+    struct file_log *log = file_log_of(base);
+    pthread_mutex_lock(&log->upkeep);
+    enum err err = scrub_segment(log, number, scrub, arg, ret_changed, error);
+    pthread_mutex_unlock(&log->upkeep);
+    return err;
 }
 
 static void free_log(struct file_log *log)
@@ -710,6 +892,10 @@ static void free_log(struct file_log *log)
     writer_done(&log->writer);
     free(log->in_hand);
     pending_done(&log->pending);
+    follow_done(&log->follow);
+    segments_done(&log->segments);
+    pthread_mutex_destroy(&log->upkeep);
+    pthread_cond_destroy(&log->sealed);
     pthread_cond_destroy(&log->wanted);
     pthread_cond_destroy(&log->work);
     pthread_mutex_destroy(&log->mutex);
@@ -745,6 +931,12 @@ static const struct log_ops file_ops = {
     .launch = file_launch,
     .room = file_room,
     .reached = file_reached,
+    .follow = file_follow,
+    .end = file_end,
+    .segments = file_segments,
+    .rotate = file_rotate,
+    .trim = file_trim,
+    .scrub = file_scrub,
     .stats = file_stats,
     .close = file_close,
 };
@@ -785,7 +977,11 @@ enum err file_log_open(struct env *env, const struct file_log_options *options,
     pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
     pthread_cond_init(&log->work, &clock);
     pthread_cond_init(&log->wanted, &clock);
+    pthread_cond_init(&log->sealed, &clock);
     pthread_condattr_destroy(&clock);
+    pthread_mutex_init(&log->upkeep, NULL);
+    segments_init(&log->segments);
+    follow_init(&log->follow, &log->folder, &log->segments);
 
     err = chain_open(&log->folder, &log->chain, error);
     if (err) {

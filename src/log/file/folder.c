@@ -6,6 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
+#include "base/slice.h"
+
 #define LOG_FOLDER     "log"
 #define LOCK_FILE      "lock"
 #define NUMBER_DIGITS  12u
@@ -202,4 +205,94 @@ enum err folder_remove(const struct folder *folder, const char *name, struct err
 enum err folder_sync(const struct folder *folder, struct error *error)
 {
     return disk_sync_folder(folder->disk, folder->log_path, error);
+}
+
+/* ---- what is the first segment ---- */
+
+#define FIRST_FILE     "trimmed"
+#define FIRST_FILE_NEW "trimmed.new"
+#define FIRST_BYTES    (NUMBER_DIGITS + 1 + 16 + 1) /* number, blank, checksum, newline */
+
+static void write_first(uint64_t first, char to[FIRST_BYTES + 1])
+{
+    char number[NUMBER_DIGITS + 16];
+    int size = snprintf(number, sizeof(number), "%0*" PRIu64, (int)NUMBER_DIGITS, first);
+    uint64_t checksum = hash_stable((struct slice){number, (size_t)size});
+    snprintf(to, FIRST_BYTES + 1, "%.*s %016" PRIx64 "\n", (int)NUMBER_DIGITS, number, checksum);
+}
+
+/* One more byte than there should be is asked for. */
+static enum err read_first(const struct folder *folder, char to[FIRST_BYTES + 2], size_t *ret_size,
+                           struct error *error)
+{
+    char path[FOLDER_PATH_BYTES];
+    struct disk_file *file;
+    enum err err =
+        disk_open(folder->disk, folder_path_of(folder, FIRST_FILE, path), DISK_READ, &file, error);
+    if (err)
+        return err;
+    err = disk_file_read(file, 0, to, FIRST_BYTES + 1, ret_size, error);
+    disk_file_close(file);
+    return err;
+}
+
+enum err folder_first(const struct folder *folder, uint64_t *ret_first, struct error *error)
+{
+    char text[FIRST_BYTES + 2] = "";
+    size_t size = 0;
+    struct error why;
+    enum err err = read_first(folder, text, &size, &why);
+    if (err == ERR_NOT_FOUND) {
+        *ret_first = 1;
+        return ERR_OK;
+    }
+    if (err)
+        return error_set(error, err, "%s", why.text);
+
+    uint64_t first = strtoull(text, NULL, 10);
+    char expected[FIRST_BYTES + 1];
+    write_first(first, expected);
+    if (first == 0 || size != FIRST_BYTES || memcmp(text, expected, size) != 0)
+        return error_set(error, ERR_CORRUPT,
+                         "%s/" FIRST_FILE ": it does not say which segment is the first",
+                         folder->log_path);
+    *ret_first = first;
+    return ERR_OK;
+}
+
+static enum err write_file(const struct folder *folder, const char *name, const char *bytes,
+                           size_t size, struct error *error)
+{
+    enum err err = folder_remove(folder, name, error);
+    if (err)
+        return err;
+    char path[FOLDER_PATH_BYTES];
+    struct disk_file *file;
+    err = disk_open(folder->disk, folder_path_of(folder, name, path), DISK_CREATE, &file, error);
+    if (err)
+        return err;
+    err = disk_file_write(file, 0, bytes, size, error);
+    if (!err)
+        err = disk_file_sync(file, error);
+    disk_file_close(file);
+    return err;
+}
+
+enum err folder_set_first(const struct folder *folder, uint64_t first, struct error *error)
+{
+    char text[FIRST_BYTES + 1];
+    write_first(first, text);
+    enum err err = write_file(folder, FIRST_FILE_NEW, text, FIRST_BYTES, error);
+    char from[FOLDER_PATH_BYTES];
+    char to[FOLDER_PATH_BYTES];
+    if (!err)
+        err = disk_rename(folder->disk, folder_path_of(folder, FIRST_FILE_NEW, from),
+                          folder_path_of(folder, FIRST_FILE, to), error);
+    return err ? err : folder_sync(folder, error);
+}
+
+enum err folder_forget_first(const struct folder *folder, struct error *error)
+{
+    enum err err = folder_remove(folder, FIRST_FILE, error);
+    return err ? err : folder_sync(folder, error);
 }

@@ -6,6 +6,9 @@
  *   DIR/log/next                 a zeroed segment that waits for its turn
  *   DIR/log/next.new             the same while it is being zeroed
  *   DIR/log/first.new            the first segment of a start while it is being made
+ *   DIR/log/scrub.new            a segment while it is being written anew
+ *   DIR/log/trimmed              which segment is the first, once older ones were removed
+ *   DIR/log/trimmed.new          the same while it is being written
  *
  * Files of other names are left alone. */
 #ifndef LOG_FILE_FOLDER_H
@@ -23,6 +26,7 @@
 #define FOLDER_NEXT      "next"
 #define FOLDER_NEXT_NEW  "next.new"
 #define FOLDER_FIRST_NEW "first.new"
+#define FOLDER_SCRUB_NEW "scrub.new"
 
 struct folder {
     struct disk *disk; /* borrowed */
@@ -49,6 +53,16 @@ const char *folder_segment_path(const struct folder *folder, uint64_t number,
 /* The numbers of all segments, in order; the array is the caller's to free. */
 enum err folder_segments(const struct folder *folder, uint64_t **ret_numbers, size_t *ret_count,
                          struct error *error);
+
+/* The number that the log's first segment has; 1 while nothing was trimmed. What
+ * has a smaller one is to be removed. ERR_CORRUPT if it cannot be told. */
+enum err folder_first(const struct folder *folder, uint64_t *ret_first, struct error *error);
+
+/* Says so for ever: durable before it returns. */
+enum err folder_set_first(const struct folder *folder, uint64_t first, struct error *error);
+
+/* Forgets it: the log begins with segment 1 again. */
+enum err folder_forget_first(const struct folder *folder, struct error *error);
 
 /* Is there a file of this name in DIR/log? */
 enum err folder_has(const struct folder *folder, const char *name, bool *ret_has,

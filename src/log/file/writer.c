@@ -64,7 +64,7 @@ enum err writer_resume(struct writer *writer, struct env *env, const struct fold
                      end->position.segment, end->position.offset, end->torn_bytes);
 
     /* A last segment without a group is replaced, not continued. */
-    const struct segment_header *last = &chain->segments[chain->count - 1];
+    const struct segment_header *last = chain_last(chain);
     bool is_empty = end->last_offset == 0;
     writer->log_id = last->log_id;
     writer->segment = is_empty ? last->number - 1 : last->number;
@@ -100,7 +100,7 @@ static enum err give_number(const struct folder *folder, const char *name, uint6
 }
 
 enum err writer_begin(struct writer *writer, struct disk_file *file, const char *name,
-                      uint64_t size_bytes, struct error *error)
+                      uint64_t size_bytes, struct segment_header *ret_header, struct error *error)
 {
     struct segment_header header = {
         .log_id = writer->log_id,
@@ -121,6 +121,7 @@ enum err writer_begin(struct writer *writer, struct disk_file *file, const char 
     writer->segment = header.number;
     writer->size_bytes = size_bytes;
     writer->at = SEGMENT_HEADER_BYTES;
+    *ret_header = header;
     return ERR_OK;
 }
 

@@ -35,10 +35,11 @@ enum err writer_resume(struct writer *writer, struct env *env, const struct fold
                        const struct chain *chain, const struct chain_end *end, struct error *error);
 void writer_done(struct writer *writer);
 
-/* Makes the zeroed file `name` of the folder the next segment; from then on the
- * writer owns it. ERR_FULL leaves everything as it was, to be tried again. */
+/* Makes the zeroed file `name` of the folder the next segment, with the header
+ * that it gives back; from then on the writer owns it. ERR_FULL leaves everything
+ * as it was, to be tried again. */
 enum err writer_begin(struct writer *writer, struct disk_file *file, const char *name,
-                      uint64_t size_bytes, struct error *error);
+                      uint64_t size_bytes, struct segment_header *ret_header, struct error *error);
 
 /* Is there a segment with room for a group of this size? */
 bool writer_fits(const struct writer *writer, uint32_t group_size);
