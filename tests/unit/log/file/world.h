@@ -39,6 +39,7 @@ struct world {
     uint64_t tickets[WORLD_SECTIONS_MAX]; /* in this life; 0 = in an earlier one */
     uint64_t appended;                    /* the last number used */
     uint64_t confirmed;                   /* these must be there for ever */
+    uint64_t trimmed;                     /* but for these, which may have been removed */
     uint64_t seen;                        /* by the last reading */
     uint64_t padding; /* bytes by which sections are made larger than they need be */
 };
@@ -98,6 +99,8 @@ static inline enum err world_visit(void *arg, struct slice section, struct log_p
     struct section_reader reader;
     enum err err = section_open(&reader, section, error);
     assert_int_equal(err, ERR_OK);
+    if (world->seen == 0 && reader.first_sequence <= world->trimmed + 1)
+        world->seen = reader.first_sequence - 1;
     assert_int_equal(reader.first_sequence, world->seen + 1);
     assert_true(world->seen < world->appended);
     world->seen++;
