@@ -152,26 +152,17 @@ static enum err read_under_way(struct pipe *pipe)
     if (batch->count == 0)
         return ERR_OK;
     enum err err = read_batch(pipe, batch);
-    uint64_t mark = batch->mark;
     batch_clear(batch);
-    if (!err && pipe->again->count == 0)
-        pipe->answered_mark = mark;
     return err;
 }
 
 /* --- both ------------------------------------------------------------------------- */
-
-void pipe_mark(struct pipe *pipe, uint64_t mark)
-{
-    pipe->mark = mark;
-}
 
 enum err pipe_flush(struct pipe *pipe)
 {
     if (pipe->filling->count == 0)
         return ERR_OK;
     struct pipe_batch *batch = pipe->filling;
-    batch->mark = pipe->mark;
     enum err err = write_batch(pipe, batch);
     if (!err)
         err = read_under_way(pipe);
@@ -182,8 +173,6 @@ enum err pipe_flush(struct pipe *pipe)
         err = read_under_way(pipe);
         if (!err)
             err = send_again(pipe);
-        if (!err)
-            pipe->answered_mark = batch->mark;
     }
     return err;
 }
@@ -193,12 +182,7 @@ enum err pipe_finish(struct pipe *pipe)
     enum err err = pipe_flush(pipe);
     if (!err)
         err = read_under_way(pipe);
-    if (!err && pipe->again->count > 0) {
-        err = send_again(pipe);
-    }
-    if (!err)
-        pipe->answered_mark = pipe->mark;
-    return err;
+    return err ? err : send_again(pipe);
 }
 
 enum err pipe_send(struct pipe *pipe, uint64_t tag, const struct slice *words, size_t count)

@@ -25,7 +25,6 @@ struct pipe_batch {
     uint64_t tags[PIPE_BATCH_MAX];
     size_t starts[PIPE_BATCH_MAX];
     uint32_t count;
-    uint64_t mark; /* the caller's word for "up to here", when the batch was closed */
 };
 
 struct pipe {
@@ -36,8 +35,6 @@ struct pipe {
     struct pipe_batch *filling;   /* owned, as the others */
     struct pipe_batch *under_way; /* count 0: none */
     struct pipe_batch *again;     /* answered with BUSY */
-    uint64_t answered_mark;       /* all up to this mark of pipe_mark() was answered */
-    uint64_t mark;
 };
 
 void pipe_init(struct pipe *pipe, redisContext *context, uint32_t batch_size,
@@ -47,9 +44,6 @@ void pipe_done(struct pipe *pipe);
 /* Adds a command. ERR_UNAVAILABLE when the connection broke: see context->errstr. ERR_BUSY when
  * the server stayed busy for too long. */
 enum err pipe_send(struct pipe *pipe, uint64_t tag, const struct slice *words, size_t count);
-
-/* All that was sent so far belongs to `mark` or less; answered_mark follows it. */
-void pipe_mark(struct pipe *pipe, uint64_t mark);
 
 /* Sends what was gathered; reads the answers of what was sent before. */
 enum err pipe_flush(struct pipe *pipe);
