@@ -721,6 +721,10 @@ TEST(scrubbing_changes_bytes_and_nothing_else)
     struct log_segment segments[64];
     size_t count = segments_of(log, segments);
     assert_true(folder_contains("n=1999"));
+    static struct numbers old; /* a follower that has seen the old bytes forgets them */
+    old = (struct numbers){0};
+    struct log_position at = {0};
+    follow_all(log, &at, 1 << 20, expect_number, &old);
 
     uint64_t changed_all = 0;
     unsigned calls = 0;
@@ -738,7 +742,7 @@ TEST(scrubbing_changes_bytes_and_nothing_else)
     assert_true(is_same(log_end(log), end));
 
     unsigned seen = 0;
-    struct log_position at = {0};
+    at = (struct log_position){0};
     follow_all(log, &at, 100, expect_blanked, &seen);
     assert_int_equal(seen, 2000);
     log_close(log);
