@@ -399,6 +399,9 @@ static void apply_event(struct coalesce *c, uint32_t number, const struct event 
     }
     if (!enter_incarnation(c, number, event->incarnation))
         return;
+    /* The last write in the log's order, not the latest: as the hot layer has it. */
+    if (event->type != EVENT_EXPIRE)
+        unit->last_ms = event->time_ms;
     switch (event->type) {
     case EVENT_ADD:
     case EVENT_RESET:
@@ -459,8 +462,6 @@ static void take_event(struct coalesce *c, struct event *event, struct slice byt
         uint32_t number = unit_of(c, id, event);
         apply_event(c, number, event);
         c->units[number].events++;
-        if (event->time_ms > c->units[number].last_ms)
-            c->units[number].last_ms = event->time_ms;
         trace_event(c, number, event, bytes);
     }
     event_done(event);

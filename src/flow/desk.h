@@ -13,13 +13,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/env.h"
 #include "base/error.h"
 #include "base/number.h"
 #include "base/slice.h"
 #include "core/event.h"
 #include "core/store.h"
 
+struct aggregator;
 struct desk;
+struct pipeline_stats;
+struct service;
 struct desk_seat; /* a thread's own: its reader of the store, its buffers */
 struct desk_job;
 
@@ -132,5 +136,33 @@ uint64_t desk_start_erase(struct desk *desk, struct slice user);
 /* Tasks are remembered for an hour. */
 bool desk_task(struct desk *desk, uint64_t id, struct desk_task *ret_task);
 size_t desk_tasks(struct desk *desk, struct desk_task *to, size_t room); /* newest first */
+
+/* --- life; the server's side (flow/pipeline.h) --- */
+
+struct desk_options {
+    struct env *env; /* all borrowed */
+    struct service *service;
+    struct store *store;
+    struct aggregator *aggregator;
+    unsigned first_guest;    /* worker number of its first thread: PIPELINE_GUESTS of them */
+    uint64_t audit_every_ms; /* in the background; 0 = never */
+    uint64_t audit_batch;    /* ids at a time */
+    void (*begin_thread)(void *arg); /* first thing on the tasks' thread; may be NULL */
+    void *begin_arg;
+};
+
+struct desk *desk_new(const struct desk_options *options);
+void desk_free(struct desk *desk);
+enum err desk_start(struct desk *desk, struct error *error);
+
+/* What waits is run before; a task that is under way is broken off and FAILED. */
+void desk_stop(struct desk *desk);
+
+/* Fills in its part. Any thread. */
+void desk_stats(struct desk *desk, struct pipeline_stats *stats);
+
+/* A seat for somebody who brings a thread of his own: tests, the simulator. Only while the
+ * desk is not started. */
+struct desk_seat *desk_borrow_seat(struct desk *desk);
 
 #endif

@@ -1,12 +1,128 @@
 #include "flow/pipeline.h"
 
 #include <assert.h>
+#include <stdlib.h>
 
+#include "base/memory.h"
+#include "flow/aggregator.h"
+#include "flow/desk.h"
+#include "flow/loader.h"
+#include "flow/recovery.h"
 #include "flow/service.h"
+
+struct pipeline {
+    struct pipeline_options options;
+    struct loader *loader; /* these are owned */
+    struct aggregator *aggregator;
+    struct desk *desk;
+};
+
+struct pipeline *pipeline_new(const struct pipeline_options *options)
+{
+    assert(options && options->env && options->log && options->store && options->hot);
+
+    struct pipeline *pipeline = memory_take_zeroed(sizeof(*pipeline));
+    pipeline->options = *options;
+    pipeline->loader = loader_new(&(struct loader_options){
+        .env = options->env,
+        .hot = options->hot,
+        .store = options->store,
+        .keep_keys_ms = options->keep_keys_ms,
+    });
+    options->hot->want = loader_wake;
+    options->hot->want_arg = pipeline->loader;
+    return pipeline;
+}
+
+void pipeline_free(struct pipeline *pipeline)
+{
+    if (!pipeline)
+        return;
+    desk_free(pipeline->desk);
+    aggregator_free(pipeline->aggregator);
+    loader_free(pipeline->loader);
+    free(pipeline);
+}
+
+enum err pipeline_recover(struct pipeline *pipeline, struct recovery *ret_recovery,
+                          struct error *error)
+{
+    assert(pipeline && ret_recovery);
+
+    const struct pipeline_options *options = &pipeline->options;
+    struct state_mark mark;
+    enum err err = store_mark(options->store, &mark, error);
+    if (!err)
+        err = recovery_run_behind(options->env, options->log, options->hot, pipeline->loader, &mark,
+                                  ret_recovery, error);
+    if (err)
+        return err;
+    pipeline->aggregator = aggregator_new(
+        &(struct aggregator_options){
+            .env = options->env,
+            .log = options->log,
+            .store = options->store,
+            .hot = options->hot,
+            .kinds = options->kinds,
+            .flush_interval_ms = options->flush_interval_ms,
+            .flush_events = options->flush_events,
+            .keep_events_ms = options->keep_events_ms,
+            .keep_history_ms = options->keep_history_ms,
+            .keep_keys_ms = options->keep_keys_ms,
+            .log_keep_ms = options->log_keep_ms,
+            .log_keep_bytes = options->log_keep_bytes,
+            .begin_thread = options->begin_thread,
+            .begin_arg = options->begin_arg,
+        },
+        &mark);
+    return ERR_OK;
+}
+
+enum err pipeline_start(struct pipeline *pipeline, struct service *service, struct error *error)
+{
+    assert(pipeline && pipeline->aggregator && service);
+
+    const struct pipeline_options *options = &pipeline->options;
+    pipeline->desk = desk_new(&(struct desk_options){
+        .env = options->env,
+        .service = service,
+        .store = options->store,
+        .aggregator = pipeline->aggregator,
+        .first_guest = options->first_guest,
+        .audit_every_ms = options->audit_every_ms,
+        .audit_batch = options->audit_batch,
+        .begin_thread = options->begin_thread,
+        .begin_arg = options->begin_arg,
+    });
+    service->pipeline = pipeline;
+    service->desk = pipeline->desk;
+    enum err err = aggregator_start(pipeline->aggregator, error);
+    if (!err)
+        err = loader_start(pipeline->loader, error);
+    return err ? err : desk_start(pipeline->desk, error);
+}
+
+void pipeline_stop(struct pipeline *pipeline, uint64_t within_ms)
+{
+    assert(pipeline);
+
+    if (pipeline->desk)
+        desk_stop(pipeline->desk);
+    loader_stop(pipeline->loader);
+    if (pipeline->aggregator)
+        aggregator_stop(pipeline->aggregator, within_ms);
+}
 
 void pipeline_read(const struct service *service, struct pipeline_stats *ret_stats)
 {
     assert(service && ret_stats);
 
     *ret_stats = (struct pipeline_stats){0};
+    const struct pipeline *pipeline = service->pipeline;
+    if (!pipeline)
+        return;
+    aggregator_stats(pipeline->aggregator, ret_stats);
+    loader_stats(pipeline->loader, ret_stats);
+    desk_stats(pipeline->desk, ret_stats);
+    store_stats(pipeline->options.store, &ret_stats->store);
 }

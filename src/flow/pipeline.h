@@ -1,12 +1,24 @@
-/* pipeline.h - how the way from the log to the store goes: figures for operators. */
+/* pipeline.h - the way from the log to the store and back: its parts together, and
+ * figures of how it goes.
+ *
+ *   hot → log → aggregator → store → loader → hot
+ *                              └→ desk: questions, proof, erasure */
 #ifndef FLOW_PIPELINE_H
 #define FLOW_PIPELINE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/histogram.h"
+#include "base/env.h"
+#include "base/error.h"
+#include "core/hot.h"
+#include "core/kinds.h"
+#include "core/log.h"
 #include "core/store.h"
+
+struct pipeline;
+struct recovery;
+struct service;
 
 struct pipeline_stats {
     bool runs;
@@ -34,7 +46,46 @@ struct pipeline_stats {
     struct store_stats store;
 };
 
-struct service;
+/* How many threads of it run batches of the hot layer: its guests. */
+#define PIPELINE_GUESTS 3u
+
+struct pipeline_options {
+    struct env *env; /* all borrowed */
+    struct log *log;
+    struct store *store;
+    struct hot *hot;
+    const struct kinds *kinds;
+    unsigned first_guest; /* worker number of the first */
+
+    uint64_t flush_interval_ms;
+    uint64_t flush_events;
+    uint64_t keep_events_ms; /* 0 = for ever, and so are those below */
+    uint64_t keep_history_ms;
+    uint64_t keep_keys_ms;
+    uint64_t log_keep_ms; /* 0 and 0 = all */
+    uint64_t log_keep_bytes;
+    uint64_t audit_every_ms; /* 0 = never */
+    uint64_t audit_batch;    /* ids at a time */
+
+    void (*begin_thread)(void *arg); /* first thing on threads that should give way to
+                                      * others; may be NULL */
+    void *begin_arg;
+};
+
+struct pipeline *pipeline_new(const struct pipeline_options *options);
+void pipeline_free(struct pipeline *pipeline);
+
+/* Brings the hot layer to where the log ends: flow/recovery.h. Before log_start(). */
+enum err pipeline_recover(struct pipeline *pipeline, struct recovery *ret_recovery,
+                          struct error *error);
+
+/* Starts its threads, after log_start(); `service` learns of pipeline and desk, before its
+ * first batch. */
+enum err pipeline_start(struct pipeline *pipeline, struct service *service, struct error *error);
+
+/* No door asks any more. Brings the store to where the log ends, if that takes no longer than
+ * `within_ms`, and ends the threads. */
+void pipeline_stop(struct pipeline *pipeline, uint64_t within_ms);
 
 /* All zero without a store. Any thread. */
 void pipeline_read(const struct service *service, struct pipeline_stats *ret_stats);

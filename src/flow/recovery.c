@@ -8,11 +8,13 @@
 
 #define SECOND_NS 1000000000u
 #define AHEAD     32u /* events */
+#define LOADS_MAX 16u /* for one event: its item, its slice, its user, its key */
 
 struct replay {
     struct env *env;
     struct hot *hot;
-    struct recovery done; /* so far; its duration at the end */
+    struct loader *loader; /* NULL: there is no store, and nothing is cold */
+    struct recovery done;  /* so far; its duration at the end */
     uint64_t started_ns;
     uint64_t told_ns; /* when the operator last heard of it */
     struct event ahead[AHEAD];
@@ -64,6 +66,18 @@ static enum err read_ahead(struct replay *replay, struct section_reader *reader,
     return err;
 }
 
+/* What the event touches may have to come from the store first. */
+static enum err replay_event(struct replay *replay, const struct event *event, struct error *error)
+{
+    enum err err = hot_replay(replay->hot, event, error);
+    for (unsigned i = 0; err == ERR_COLD && replay->loader && i < LOADS_MAX; i++) {
+        err = loader_serve(replay->loader, error);
+        if (!err)
+            err = hot_replay(replay->hot, event, error);
+    }
+    return err;
+}
+
 static enum err replay_section(struct replay *replay, struct slice section, struct error *error)
 {
     struct section_reader reader;
@@ -74,7 +88,7 @@ static enum err replay_section(struct replay *replay, struct slice section, stru
         read = read_ahead(replay, &reader, &count, error);
         for (size_t i = 0; i < count; i++) {
             if (!err)
-                err = hot_replay(replay->hot, &replay->ahead[i], error);
+                err = replay_event(replay, &replay->ahead[i], error);
             event_done(&replay->ahead[i]);
         }
         replay->done.events += err ? 0 : count;
@@ -98,13 +112,12 @@ static enum err visit(void *arg, struct slice section, struct log_position next,
     return ERR_OK;
 }
 
-enum err recovery_run(struct env *env, struct log *log, struct hot *hot, struct log_position from,
-                      struct recovery *ret_recovery, struct error *error)
+static enum err run(struct env *env, struct log *log, struct hot *hot, struct loader *loader,
+                    struct log_position from, struct recovery *ret_recovery, struct error *error)
 {
-    assert(env && log && hot && ret_recovery);
-
     uint64_t now_ns = env_monotonic_ns(env);
-    struct replay replay = {.env = env, .hot = hot, .started_ns = now_ns, .told_ns = now_ns};
+    struct replay replay = {
+        .env = env, .hot = hot, .loader = loader, .started_ns = now_ns, .told_ns = now_ns};
     enum err err = log_read(log, from, visit, &replay, reading, error);
     if (err)
         return err;
@@ -112,4 +125,52 @@ enum err recovery_run(struct env *env, struct log *log, struct hot *hot, struct 
     replay.done.duration_ns = env_monotonic_ns(env) - replay.started_ns;
     *ret_recovery = replay.done;
     return ERR_OK;
+}
+
+enum err recovery_run(struct env *env, struct log *log, struct hot *hot, struct log_position from,
+                      struct recovery *ret_recovery, struct error *error)
+{
+    assert(env && log && hot && ret_recovery);
+
+    return run(env, log, hot, NULL, from, ret_recovery, error);
+}
+
+/* Do store and log belong together? A log that begins behind the mark has lost what
+ * the store lacks; one that ends before it is another log, or was cut. */
+static enum err check_begin(struct log *log, struct log_position mark, struct error *error)
+{
+    struct log_segment first;
+    size_t count = log_segments(log, &first, 1);
+    if (count == 0 || first.number <= 1 || first.number <= mark.segment)
+        return ERR_OK;
+    return error_set(error, ERR_INVALID,
+                     "the log begins with segment %" PRIu64 ", but the store has only what is "
+                     "before segment %" PRIu64 ": bring back the newest copy of the store",
+                     first.number, mark.segment > 0 ? mark.segment : 1);
+}
+
+static enum err check_end(struct log *log, struct log_position mark, struct error *error)
+{
+    struct log_position end = log_end(log);
+    if (mark.segment < end.segment || (mark.segment == end.segment && mark.offset <= end.offset))
+        return ERR_OK;
+    return error_set(error, ERR_INVALID,
+                     "the store is at segment %" PRIu64 ", offset %" PRIu64 ", but the log ends at "
+                     "segment %" PRIu64 ", offset %" PRIu64 ": bring back the whole log, or move "
+                     "the store away and it is made anew from the log",
+                     mark.segment, mark.offset, end.segment, end.offset);
+}
+
+enum err recovery_run_behind(struct env *env, struct log *log, struct hot *hot,
+                             struct loader *loader, const struct state_mark *mark,
+                             struct recovery *ret_recovery, struct error *error)
+{
+    assert(env && log && hot && loader && mark && ret_recovery);
+
+    enum err err = check_begin(log, mark->position, error);
+    if (err)
+        return err;
+    hot_begin(hot, mark);
+    err = run(env, log, hot, loader, mark->position, ret_recovery, error);
+    return err ? err : check_end(log, mark->position, error);
 }

@@ -8,6 +8,8 @@
 #include "base/error.h"
 #include "core/hot.h"
 #include "core/log.h"
+#include "core/state.h"
+#include "flow/loader.h"
 
 struct recovery {
     uint64_t events;
@@ -22,5 +24,12 @@ struct recovery {
  * be read or cannot follow what came before; other errors are the log's. */
 enum err recovery_run(struct env *env, struct log *log, struct hot *hot, struct log_position from,
                       struct recovery *ret_recovery, struct error *error);
+
+/* The same with a store that is at `mark`: only what is behind is replayed, and what it
+ * touches is loaded from the store. ERR_INVALID when store and log do not belong together: the
+ * store is further than the log, or the log was trimmed further than the store is. */
+enum err recovery_run_behind(struct env *env, struct log *log, struct hot *hot,
+                             struct loader *loader, const struct state_mark *mark,
+                             struct recovery *ret_recovery, struct error *error);
 
 #endif

@@ -1,0 +1,108 @@
+/* desk_own.h - what the files of the desk share: seats, tasks, and how to read the log. */
+#ifndef FLOW_DESK_OWN_H
+#define FLOW_DESK_OWN_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/bell.h"
+#include "base/lock.h"
+#include "flow/aggregator.h"
+#include "flow/desk.h"
+#include "flow/service.h"
+#include "flow/sums.h"
+
+#define DESK_JOB_THREADS 2u
+#define DESK_SEATS       (DESK_JOB_THREADS + 1) /* the last is that of the tasks */
+#define DESK_TASKS_MAX   64u                    /* remembered */
+
+struct desk_seat {
+    struct desk *desk;
+    unsigned worker;             /* its number as a guest of the hot layer */
+    struct store_reader *reader; /* owned; NULL = not open; seat_reader() */
+    struct bell bell;            /* to sleep by */
+    pthread_t thread;
+    bool runs;
+};
+
+/* A task, and what it was asked. */
+struct desk_work {
+    struct desk_task task;
+    char subject[LIMIT_ID_BYTES + 1 + LIMIT_KIND_BYTES]; /* pattern or user */
+    size_t subject_size;
+    bool repair;
+    bool is_taken;
+    struct desk_work *next; /* newer */
+};
+
+struct desk {
+    struct desk_options options;
+    struct hot *hot;
+    struct log *log;
+    const struct kinds *kinds;
+    struct desk_seat seats[DESK_SEATS];
+    atomic_bool stop;
+
+    pthread_mutex_t mutex; /* guards jobs and works */
+    pthread_cond_t moved;
+    struct desk_job *jobs; /* oldest first */
+    struct desk_job **jobs_end;
+    size_t job_count;
+    struct desk_work *works; /* oldest first */
+    uint64_t last_task;
+
+    uint64_t audit_ns;     /* when the next one in the background is due */
+    uint64_t audit_cursor; /* where it goes on */
+    uint64_t audit_seen;   /* ids of this round */
+
+    struct lock lock; /* guards what follows */
+    uint64_t audited;
+    uint64_t drifts;
+    uint64_t repairs;
+    int64_t audit_ended_ms;
+};
+
+/* The seat's reader of the store, opened when it is first needed. */
+enum err seat_reader(struct desk_seat *seat, struct store_reader **ret, struct error *error);
+
+/* Runs ops, and waits for what is cold. The ops' own errors stay in them. ERR_TIMEOUT when
+ * something stays cold for too long. */
+enum err seat_run(struct desk_seat *seat, struct op *ops, size_t count, struct error *error);
+
+/* Waits until the store has all that is in the log now. ERR_UNAVAILABLE if it does not get there.
+ */
+enum err seat_catch_up(struct desk_seat *seat, struct error *error);
+
+/* Is the desk ending? Long work looks now and then. */
+bool seat_must_stop(const struct desk_seat *seat);
+
+/* --- the log --- */
+
+/* Visits the sections from `from` on up to where the log ends now, and behind, until everything
+ * up to the sequences in `until` was seen (NULL: no such wait). `reading` may be NULL. */
+enum err seat_read_log(struct desk_seat *seat, struct log_position from, const uint64_t *until,
+                       log_visit_fn *visit, void *arg, log_reading_fn *reading, void *reading_arg,
+                       struct error *error);
+
+/* Visits the sections of one segment. */
+enum err seat_read_segment(struct desk_seat *seat, uint64_t number, log_visit_fn *visit, void *arg,
+                           struct error *error);
+
+/* --- tasks --- */
+
+/* How far it is; false: break it off. */
+bool work_progress(struct desk_seat *seat, struct desk_work *work, uint64_t done, uint64_t all,
+                   const char *unit);
+void work_found(struct desk_seat *seat, struct desk_work *work, const char *line);
+void work_says(struct desk_seat *seat, struct desk_work *work, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* The tasks themselves: proof.c and erase.c. */
+enum err proof_recount_all(struct desk_seat *seat, struct desk_work *work, struct error *error);
+enum err proof_audit_all(struct desk_seat *seat, struct desk_work *work, struct error *error);
+enum err erase_user(struct desk_seat *seat, struct desk_work *work, struct error *error);
+
+/* A piece of the audit in the background. */
+void proof_audit_some(struct desk_seat *seat);
+
+#endif

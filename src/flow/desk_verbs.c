@@ -1,0 +1,594 @@
+/* desk_verbs.c - the questions that the desk answers, one by one. */
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/match.h"
+#include "base/memory.h"
+#include "flow/desk_own.h"
+
+/* --- what an id is about --- */
+
+struct subject {
+    struct slice target; /* the counter, or the item of an "item/kind" */
+    uint8_t kind;        /* of an "item/kind"; KIND_NONE otherwise */
+};
+
+static struct subject subject_of(const struct desk_seat *seat, struct slice id)
+{
+    struct subject subject = {.target = id, .kind = KIND_NONE};
+    kinds_split(seat->desk->kinds, id, &subject.target, &subject.kind);
+    return subject;
+}
+
+static bool is_about(const struct desk_seat *seat, const struct subject *subject,
+                     const struct event *event)
+{
+    struct slice id = event->id;
+    uint8_t kind = KIND_NONE;
+    if (event->type == EVENT_CREATE)
+        kinds_split(seat->desk->kinds, event->id, &id, &kind);
+    if (!slice_equal(id, subject->target))
+        return false;
+    if (subject->kind == KIND_NONE || event->type != EVENT_REACT)
+        return true;
+    struct slice name = kinds_name(seat->desk->kinds, subject->kind);
+    return slice_equal(event->before, name) || slice_equal(event->after, name);
+}
+
+/* --- recount --- */
+
+/* What is there now and what it is the sum of; brought into memory first, since what waits in the
+ * store for a retry counts there. */
+static enum err inspect(struct desk_seat *seat, const struct subject *subject,
+                        struct hot_inspection *ret, struct error *error)
+{
+    struct desk *desk = seat->desk;
+    for (unsigned i = 0; i < 4; i++) {
+        struct op_describe describe;
+        struct op op = {.kind = OP_DESCRIBE, .id = subject->target, .describe = &describe};
+        enum err err = seat_run(seat, &op, 1, error);
+        if (err)
+            return err;
+        if (op.code)
+            return error_set(error, op.code, "%s", err_meaning(op.code));
+        err = hot_inspect(desk->hot, subject->target, ret);
+        if (err == ERR_OK)
+            return ERR_OK;
+        if (err != ERR_NOT_FOUND) /* it was dropped in between: once more */
+            return error_set(error, err, "%s", err_meaning(err));
+    }
+    return error_set(error, ERR_BUSY, "memory is too short to hold it; try again");
+}
+
+static enum err sum_section(void *arg, struct slice section, struct log_position next,
+                            struct error *error)
+{
+    (void)next;
+    return sums_take_section(arg, section, error);
+}
+
+/* The sum of the log from `from` on, up to the sequences in `until`. */
+static enum err sum_log(struct desk_seat *seat, struct slice target, struct log_position from,
+                        const uint64_t *until, uint8_t kind, struct number *ret_sum,
+                        uint64_t *ret_events, bool *ret_begins, struct error *error)
+{
+    struct sums *sums = sums_new(seat->desk->kinds, env_random(seat->desk->options.env));
+    struct sums_entry *entry = sums_watch(sums, target, until, NULL);
+    enum err err = seat_read_log(seat, from, until, sum_section, sums, NULL, NULL, error);
+    if (!err) {
+        *ret_sum =
+            kind == KIND_NONE ? number_copy(&entry->value) : number_of(entry->counts[kind - 1]);
+        *ret_events = entry->events;
+        *ret_begins = entry->begins;
+    }
+    sums_free(sums);
+    return err;
+}
+
+enum err desk_recount(struct desk_seat *seat, struct slice id, struct desk_recount *ret,
+                      struct error *error)
+{
+    assert(seat && ret);
+
+    struct store_reader *reader;
+    struct subject subject = subject_of(seat, id);
+    struct hot_inspection seen = {.value = number_of(0)};
+    enum err err = seat_reader(seat, &reader, error);
+    if (!err)
+        err = inspect(seat, &subject, &seen, error);
+    if (err)
+        return err;
+    if (seen.is_item != (subject.kind != KIND_NONE)) {
+        number_done(&seen.value);
+        return seen.is_item ? error_set(error, ERR_WRONG_TYPE,
+                                        "an item: ask for one of its counts, item/kind")
+                            : error_set(error, ERR_NOT_FOUND, "there is no such item");
+    }
+
+    struct desk_recount recount = {.value = seen.is_item ? number_of(seen.counts[subject.kind - 1])
+                                                         : seen.value,
+                                   .recount = number_of(0),
+                                   .base = number_of(0),
+                                   .discarded = number_of(0)};
+    struct log_position from = {0};
+    bool begins = false;
+    err = store_base(reader, id, &recount.base, &recount.discarded, &from, error);
+    if (err == ERR_NOT_FOUND)
+        err = ERR_OK;
+    if (!err)
+        err = sum_log(seat, subject.target, from, seen.sequences, subject.kind, &recount.recount,
+                      &recount.events, &begins, error);
+    if (err) {
+        number_done(&recount.value);
+        number_done(&recount.base);
+        number_done(&recount.discarded);
+        return err;
+    }
+    if (begins)
+        number_done(&recount.base); /* of what was deleted since */
+    number_add(&recount.recount, &recount.base);
+    number_subtract(&recount.recount, &recount.discarded);
+    recount.agrees = number_compare(&recount.value, &recount.recount) == 0;
+    *ret = recount;
+    return ERR_OK;
+}
+
+/* --- events, newest first ---
+ *
+ * A segment can only be read from its beginning, so the newest are found by reading
+ * all of it and keeping the last. The cursor is the segment, and how many
+ * of its events on the subject, counted from its beginning, are still to come:
+ *
+ *   segment (upper 32 bits)  index (lower 32 bits; all ones: all of them) */
+
+#define EVENTS_MAX         1000u
+#define SEGMENTS_LOOKED_AT 4u /* in one call */
+#define SEGMENTS_MAX       4096u
+#define INDEX_ALL          UINT32_MAX
+
+struct kept_event {
+    struct buffer section; /* of this one event */
+};
+
+struct hunt {
+    struct desk_seat *seat;
+    const struct subject *subject;
+    struct kept_event *kept; /* a ring of the last ones */
+    uint32_t room;
+    uint32_t found;  /* so far, in this segment */
+    uint32_t before; /* only those with a smaller index */
+};
+
+static void keep_event(struct hunt *hunt, const struct event *event, struct slice bytes)
+{
+    struct buffer *section = &hunt->kept[hunt->found % hunt->room].section;
+    struct section one = {.count = 1};
+    char header[SECTION_HEADER_MAX];
+    size_t size = section_header(&one, event->origin, event->sequence, event->time_ms, header);
+    section->size = 0;
+    (void)buffer_append(section, header, size);
+    (void)buffer_append_slice(section, bytes);
+}
+
+static enum err hunt_section(void *arg, struct slice section, struct log_position next,
+                             struct error *error)
+{
+    struct hunt *hunt = arg;
+    struct section_reader reader;
+    (void)next;
+    enum err err = section_open(&reader, section, error);
+    while (!err) {
+        struct event event;
+        const char *begin = reader.at;
+        err = section_next(&reader, &event, error);
+        if (err)
+            break;
+        if (is_about(hunt->seat, hunt->subject, &event)) {
+            if (hunt->found < hunt->before)
+                keep_event(hunt, &event, (struct slice){begin, (size_t)(reader.at - begin)});
+            hunt->found += hunt->found < hunt->before;
+        }
+        event_done(&event);
+    }
+    return err == ERR_NOT_FOUND ? ERR_OK : err;
+}
+
+static void show_event(const struct kept_event *kept, desk_event_fn *visit, void *arg)
+{
+    struct section_reader reader;
+    struct event event;
+    if (section_open(&reader, buffer_slice(&kept->section), NULL) ||
+        section_next(&reader, &event, NULL))
+        return;
+    visit(arg, &event);
+    event_done(&event);
+}
+
+/* Shows the last ones of the segment; returns how many. Says how many are left before them. */
+static uint32_t show_found(const struct hunt *hunt, uint32_t limit, desk_event_fn *visit, void *arg,
+                           uint32_t *ret_left)
+{
+    uint32_t count = hunt->found < limit ? hunt->found : limit;
+    for (uint32_t i = 0; i < count; i++)
+        show_event(&hunt->kept[(hunt->found - 1 - i) % hunt->room], visit, arg);
+    *ret_left = hunt->found - count;
+    return count;
+}
+
+static enum err hunt_back(struct hunt *hunt, const struct log_segment *segments, size_t count,
+                          uint64_t *cursor, uint32_t limit, desk_event_fn *visit, void *arg,
+                          struct error *error)
+{
+    uint64_t from = *cursor ? *cursor >> 32 : UINT64_MAX;
+    hunt->before = *cursor ? (uint32_t)*cursor : INDEX_ALL;
+    *cursor = 0;
+    unsigned looked_at = 0;
+    uint32_t shown = 0;
+    for (size_t i = count; i-- > 0;) {
+        if (segments[i].number > from)
+            continue;
+        if (shown == limit || looked_at++ == SEGMENTS_LOOKED_AT) {
+            *cursor = segments[i].number << 32 | INDEX_ALL;
+            return ERR_OK;
+        }
+        hunt->found = 0;
+        enum err err = seat_read_segment(hunt->seat, segments[i].number, hunt_section, hunt, error);
+        if (err)
+            return err;
+        uint32_t left;
+        shown += show_found(hunt, limit - shown, visit, arg, &left);
+        if (left > 0) {
+            *cursor = segments[i].number << 32 | left;
+            return ERR_OK;
+        }
+        hunt->before = INDEX_ALL;
+    }
+    return ERR_OK;
+}
+
+enum err desk_events(struct desk_seat *seat, struct slice id, uint64_t *cursor, uint32_t limit,
+                     desk_event_fn *visit, void *arg, struct error *error)
+{
+    assert(seat && cursor && limit > 0 && visit);
+
+    struct subject subject = subject_of(seat, id);
+    struct log_segment *segments = memory_take(SEGMENTS_MAX * sizeof(*segments));
+    size_t count = log_segments(seat->desk->log, segments, SEGMENTS_MAX);
+    struct hunt hunt = {
+        .seat = seat, .subject = &subject, .room = limit < EVENTS_MAX ? limit : EVENTS_MAX};
+    hunt.kept = memory_take_zeroed(hunt.room * sizeof(*hunt.kept));
+    for (uint32_t i = 0; i < hunt.room; i++)
+        buffer_init(&hunt.kept[i].section, 2 * LIMIT_EVENT_BYTES);
+    enum err err = hunt_back(&hunt, segments, count < SEGMENTS_MAX ? count : SEGMENTS_MAX, cursor,
+                             hunt.room, visit, arg, error);
+    for (uint32_t i = 0; i < hunt.room; i++)
+        buffer_done(&hunt.kept[i].section);
+    free(hunt.kept);
+    free(segments);
+    return err;
+}
+
+/* --- the value at a time --- */
+
+#define CLOCK_SLACK_MS 60000 /* clocks go back now and then */
+
+struct past {
+    struct sums *sums;
+    int64_t time_ms;
+};
+
+static enum err sum_past(void *arg, struct slice section, struct log_position next,
+                         struct error *error)
+{
+    const struct past *past = arg;
+    struct section_reader reader;
+    (void)next;
+    enum err err = section_open(&reader, section, error);
+    if (err || reader.time_ms > past->time_ms)
+        return err;
+    return sums_take_section(past->sums, section, error);
+}
+
+static enum err sum_until(struct desk_seat *seat, struct log_position from, struct past *past,
+                          struct error *error)
+{
+    struct log_segment *segments = memory_take(SEGMENTS_MAX * sizeof(*segments));
+    size_t count = log_segments(seat->desk->log, segments, SEGMENTS_MAX);
+    enum err err = ERR_OK;
+    for (size_t i = 0; !err && i < count && i < SEGMENTS_MAX; i++) {
+        if (segments[i].number < from.segment ||
+            segments[i].created_ms > past->time_ms + CLOCK_SLACK_MS)
+            continue;
+        err = seat_read_segment(seat, segments[i].number, sum_past, past, error);
+    }
+    if (!err && count > 0 && segments[0].number > 1 && segments[0].created_ms > past->time_ms)
+        err = error_set(error, ERR_OUT_OF_RANGE, "the log does not reach back so far");
+    free(segments);
+    return err;
+}
+
+enum err desk_value_at(struct desk_seat *seat, struct slice id, int64_t time_ms,
+                       struct number *ret_value, struct error *error)
+{
+    assert(seat && ret_value);
+
+    struct subject subject = subject_of(seat, id);
+    struct store_reader *reader;
+    struct number base = number_of(0);
+    struct number discarded = number_of(0);
+    struct log_position from = {0};
+    enum err err = seat_reader(seat, &reader, error);
+    if (!err)
+        err = store_base(reader, id, &base, &discarded, &from, error);
+    if (err && err != ERR_NOT_FOUND)
+        return err;
+
+    struct past past = {.sums = sums_new(seat->desk->kinds, env_random(seat->desk->options.env)),
+                        .time_ms = time_ms};
+    struct sums_entry *entry = sums_watch(past.sums, subject.target, NULL, NULL);
+    err = sum_until(seat, from, &past, error);
+    bool is_zero = number_compare(&base, &(struct number){0}) == 0;
+    if (!err && entry->events == 0 && (is_zero || entry->begins))
+        err = error_set(error, ERR_NOT_FOUND, "there was no such counter at that time");
+    if (!err) {
+        *ret_value = subject.kind == KIND_NONE ? number_copy(&entry->value)
+                                               : number_of(entry->counts[subject.kind - 1]);
+        if (!entry->begins)
+            number_add(ret_value, &base);
+    }
+    sums_free(past.sums);
+    number_done(&base);
+    number_done(&discarded);
+    return err;
+}
+
+/* --- all there is ---
+ *
+ * First what is in memory and was not loaded from the store, then what the store has. Values of
+ * what is in memory come from there. */
+
+#define PHASE_STORE (1ull << 63)
+
+struct scan {
+    struct desk_seat *seat;
+    struct slice pattern;
+    desk_entry_fn *visit;
+    void *arg;
+    bool shows_loaded; /* the second phase */
+    bool is_met;       /* by the second phase's look into memory */
+};
+
+static void scan_hot(void *arg, const struct hot_entry *entry)
+{
+    struct scan *scan = arg;
+    scan->is_met = true;
+    if (entry->was_loaded != scan->shows_loaded ||
+        (scan->pattern.size > 0 && !match_glob(scan->pattern, entry->id)))
+        return;
+    scan->visit(scan->arg, &(struct desk_entry){.id = entry->id,
+                                                .is_item = entry->is_item,
+                                                .value = entry->value,
+                                                .counts = entry->counts,
+                                                .shards = entry->shards,
+                                                .is_hot = true});
+}
+
+static void show_cold(struct scan *scan, const struct state_target *target)
+{
+    const struct kinds *kinds = scan->seat->desk->kinds;
+    int64_t counts[LIMIT_KINDS] = {0};
+    for (size_t i = 0; i < target->kind_count; i++) {
+        uint8_t kind = kinds_find(kinds, target->kinds[i]);
+        if (kind != KIND_NONE)
+            counts[kind - 1] = target->counts[i];
+    }
+    scan->visit(scan->arg, &(struct desk_entry){.id = target->id,
+                                                .is_item = target->is_item,
+                                                .value = target->is_item ? NULL : &target->value,
+                                                .counts = target->is_item ? counts : NULL,
+                                                .shards = 1,
+                                                .written_ms = target->written_ms});
+}
+
+/* Is it in memory? Then shows it from there. */
+static enum err peek(struct scan *scan, struct slice id)
+{
+    struct hot_inspection seen = {.value = number_of(0)};
+    enum err err = hot_inspect(scan->seat->desk->hot, id, &seen);
+    if (err)
+        return err == ERR_NOT_FOUND ? ERR_COLD : err;
+    scan_hot(scan, &(struct hot_entry){.id = id,
+                                       .is_item = seen.is_item,
+                                       .value = seen.is_item ? NULL : &seen.value,
+                                       .counts = seen.is_item ? seen.counts : NULL,
+                                       .shards = 1,
+                                       .was_loaded = true});
+    number_done(&seen.value);
+    return ERR_OK;
+}
+
+static void scan_stored(void *arg, const struct state_target *target)
+{
+    struct scan *scan = arg;
+    struct desk *desk = scan->seat->desk;
+    if (scan->pattern.size > 0 && !match_glob(scan->pattern, target->id))
+        return;
+    enum err err = peek(scan, target->id);
+    bool is_expired =
+        target->deadline_ms > 0 && target->deadline_ms <= env_wall_ms(desk->options.env);
+    if (err == ERR_COLD && !is_expired)
+        show_cold(scan, target);
+}
+
+enum err desk_scan(struct desk_seat *seat, struct slice pattern, uint64_t *cursor, uint32_t limit,
+                   desk_entry_fn *visit, void *arg, struct error *error)
+{
+    assert(seat && cursor && limit > 0 && visit);
+
+    struct scan scan = {.seat = seat, .pattern = pattern, .visit = visit, .arg = arg};
+    if (!(*cursor & PHASE_STORE)) {
+        hot_scan(seat->desk->hot, cursor, limit, scan_hot, &scan);
+        if (*cursor == 0)
+            *cursor = PHASE_STORE;
+        return ERR_OK;
+    }
+    struct store_reader *reader;
+    enum err err = seat_reader(seat, &reader, error);
+    if (err)
+        return err;
+    scan.shows_loaded = true;
+    uint64_t place = *cursor & ~PHASE_STORE;
+    err = store_scan(reader, &place, limit, scan_stored, &scan, error);
+    if (!err)
+        *cursor = place == 0 ? 0 : place | PHASE_STORE;
+    return err;
+}
+
+/* --- a user's items --- */
+
+#define ITEMS_MAX 1000u /* asked for at once */
+
+struct items {
+    struct buffer names;
+    size_t sizes[ITEMS_MAX];
+    size_t count;
+};
+
+static void keep_item(void *arg, struct slice item, struct slice kind)
+{
+    struct items *items = arg;
+    (void)kind; /* as the store had it; what is held now is asked for */
+    if (items->count < ITEMS_MAX && !buffer_append_slice(&items->names, item))
+        items->sizes[items->count++] = item.size;
+}
+
+static enum err show_items(struct desk_seat *seat, struct slice user, const struct items *items,
+                           desk_item_fn *visit, void *arg, struct error *error)
+{
+    struct op *ops = memory_take_zeroed((items->count + 1) * sizeof(*ops));
+    const char *at = items->names.data;
+    for (size_t i = 0; i < items->count; i++) {
+        ops[i] = (struct op){.kind = OP_REACTION, .id = {at, items->sizes[i]}, .user = user};
+        at += items->sizes[i];
+    }
+    enum err err = seat_run(seat, ops, items->count, error);
+    for (size_t i = 0; !err && i < items->count; i++) {
+        if (ops[i].code && ops[i].code != ERR_NOT_FOUND)
+            err = error_set(error, ops[i].code, "%s", err_meaning(ops[i].code));
+        else if (!ops[i].code && ops[i].held != KIND_NONE)
+            visit(arg, ops[i].id, kinds_name(seat->desk->kinds, ops[i].held));
+    }
+    free(ops);
+    return err;
+}
+
+enum err desk_items_of(struct desk_seat *seat, struct slice user, uint64_t *cursor, uint32_t limit,
+                       desk_item_fn *visit, void *arg, struct error *error)
+{
+    assert(seat && cursor && limit > 0 && visit);
+
+    struct store_reader *reader;
+    enum err err = seat_reader(seat, &reader, error);
+    if (!err && *cursor == 0)
+        err = seat_catch_up(seat, error); /* from here on the store knows all of them */
+    if (err)
+        return err;
+    struct items *items = memory_take_zeroed(sizeof(*items));
+    buffer_init(&items->names, (size_t)ITEMS_MAX * LIMIT_ID_BYTES);
+    err = store_items_of(reader, user, cursor, limit < ITEMS_MAX ? limit : ITEMS_MAX, keep_item,
+                         items, error);
+    if (!err)
+        err = show_items(seat, user, items, visit, arg, error);
+    buffer_done(&items->names);
+    free(items);
+    return err;
+}
+
+/* --- the pipeline --- */
+
+enum err desk_lives(struct desk_seat *seat, const struct store_life_filter *filter,
+                    uint64_t *cursor, uint32_t limit, store_life_fn *visit, void *arg,
+                    struct error *error)
+{
+    struct store_reader *reader;
+    enum err err = seat_reader(seat, &reader, error);
+    return err ? err : store_lives(reader, filter, cursor, limit, visit, arg, error);
+}
+
+enum err desk_letters(struct desk_seat *seat, uint64_t *cursor, uint32_t limit,
+                      store_letter_fn *visit, void *arg, struct error *error)
+{
+    struct store_reader *reader;
+    enum err err = seat_reader(seat, &reader, error);
+    return err ? err : store_letters(reader, cursor, limit, visit, arg, error);
+}
+
+enum err desk_letter(struct desk_seat *seat, const unsigned char *event_id, store_letter_fn *visit,
+                     void *arg, struct error *error)
+{
+    struct store_reader *reader;
+    enum err err = seat_reader(seat, &reader, error);
+    return err ? err : store_letter(reader, event_id, visit, arg, error);
+}
+
+enum err desk_past(struct desk_seat *seat, struct slice item, struct slice user, uint64_t *cursor,
+                   uint32_t limit, store_past_fn *visit, void *arg, struct error *error)
+{
+    struct store_reader *reader;
+    enum err err = seat_reader(seat, &reader, error);
+    return err ? err : store_past(reader, item, user, cursor, limit, visit, arg, error);
+}
+
+enum err desk_audits(struct desk_seat *seat, uint64_t *cursor, uint32_t limit,
+                     store_audit_fn *visit, void *arg, struct error *error)
+{
+    struct store_reader *reader;
+    enum err err = seat_reader(seat, &reader, error);
+    return err ? err : store_audits(reader, cursor, limit, visit, arg, error);
+}
+
+/* --- dead letters: the writer's work --- */
+
+struct letter_ask {
+    const unsigned char *event_id;
+    int64_t now_ms;
+    bool discard;
+    uint64_t count;
+    enum err err;
+    struct error *error;
+};
+
+static void ask_letters(void *arg, struct store *store)
+{
+    struct letter_ask *ask = arg;
+    ask->err = (ask->discard ? store_discard : store_redrive)(store, ask->event_id, ask->now_ms,
+                                                              &ask->count, ask->error);
+}
+
+static enum err deal_with_letters(struct desk_seat *seat, const unsigned char *event_id,
+                                  bool discard, uint64_t *ret_count, struct error *error)
+{
+    struct desk *desk = seat->desk;
+    struct letter_ask ask = {.event_id = event_id,
+                             .now_ms = env_wall_ms(desk->options.env),
+                             .discard = discard,
+                             .error = error};
+    aggregator_ask(desk->options.aggregator, ask_letters, &ask);
+    if (!ask.err)
+        *ret_count = ask.count;
+    return ask.err;
+}
+
+enum err desk_redrive(struct desk_seat *seat, const unsigned char *event_id, uint64_t *ret_count,
+                      struct error *error)
+{
+    assert(seat && ret_count);
+    return deal_with_letters(seat, event_id, false, ret_count, error);
+}
+
+enum err desk_discard(struct desk_seat *seat, const unsigned char *event_id, uint64_t *ret_count,
+                      struct error *error)
+{
+    assert(seat && ret_count);
+    return deal_with_letters(seat, event_id, true, ret_count, error);
+}

@@ -1,0 +1,315 @@
+#include "flow/loader.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "base/bell.h"
+#include "base/buffer.h"
+#include "base/memory.h"
+#include "base/message.h"
+
+#define TELL_ROWS     5000u /* at once: somebody may come to want something */
+#define TELL_AGAIN_MS 1000u
+#define NOTHING_TO_DO UINT64_MAX
+#define NAMES_BYTES   ((size_t)HOT_NAMES_MAX * (LIMIT_USER_BYTES + 8))
+
+enum telling { TELL_IDS, TELL_USERS, TELL_KEYS, TOLD_ALL };
+
+struct loader {
+    struct loader_options options;
+    struct store_reader *reader; /* owned; NULL = not open */
+    enum telling telling;
+    uint64_t cursor;
+    uint64_t told;
+    struct buffer names; /* of a want */
+    struct slice *found_names;
+
+    _Atomic uint64_t loads;
+    _Atomic uint64_t load_ns;
+    pthread_t thread;
+    bool runs;
+    atomic_bool stop;
+    struct bell bell;
+};
+
+struct loader *loader_new(const struct loader_options *options)
+{
+    assert(options && options->env && options->hot && options->store);
+
+    struct loader *loader = memory_take_zeroed(sizeof(*loader));
+    loader->options = *options;
+    buffer_init(&loader->names, NAMES_BYTES);
+    loader->found_names = memory_take(HOT_NAMES_MAX * sizeof(*loader->found_names));
+    bell_init(&loader->bell);
+    return loader;
+}
+
+void loader_free(struct loader *loader)
+{
+    if (!loader)
+        return;
+    assert(!loader->runs);
+    store_reader_close(loader->reader);
+    buffer_done(&loader->names);
+    free(loader->found_names);
+    bell_done(&loader->bell);
+    free(loader);
+}
+
+static enum err open_reader(struct loader *loader, struct error *error)
+{
+    return loader->reader ? ERR_OK
+                          : store_reader_open(loader->options.store, &loader->reader, error);
+}
+
+/* --- one want --- */
+
+/* A want on its way, and whether the store's answer was handed in. */
+struct errand {
+    struct loader *loader;
+    const struct hot_want *want;
+    bool is_done;
+};
+
+static void hand_in(struct errand *errand, const struct hot_found *found)
+{
+    hot_loaded(errand->loader->options.hot, errand->want, found);
+    errand->is_done = true;
+}
+
+static void give_target(void *arg, const struct state_target *target)
+{
+    hand_in(arg, &(struct hot_found){.code = ERR_OK, .target = target});
+}
+
+static void give_slice(void *arg, const struct state_members *members, size_t count)
+{
+    hand_in(arg, &(struct hot_found){.code = ERR_OK, .members = members, .member_count = count});
+}
+
+static void give_key(void *arg, const struct state_key *key)
+{
+    hand_in(arg, &(struct hot_found){.code = ERR_OK, .key = key});
+}
+
+/* Names come in any order and live during the call only; numbers are ascending. */
+static void keep_name(void *arg, uint32_t number, struct slice name)
+{
+    struct errand *errand = arg;
+    struct loader *loader = errand->loader;
+    size_t low = 0;
+    size_t high = errand->want->number_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (errand->want->numbers[middle] < number)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == errand->want->number_count || errand->want->numbers[low] != number)
+        return;
+    const char *at = loader->names.data + loader->names.size;
+    if (!buffer_append_slice(&loader->names, name))
+        loader->found_names[low] = (struct slice){at, name.size};
+}
+
+static enum err find_names(struct errand *errand, struct error *error)
+{
+    struct loader *loader = errand->loader;
+    const struct hot_want *want = errand->want;
+    assert(want->number_count <= HOT_NAMES_MAX);
+    loader->names.size = 0;
+    enum err err = buffer_reserve(&loader->names, want->number_count * LIMIT_USER_BYTES);
+    if (err)
+        return error_set(error, err, "no memory for the names of users");
+    memset(loader->found_names, 0, want->number_count * sizeof(*loader->found_names));
+    err = store_names(loader->reader, want->numbers, want->number_count, keep_name, errand, error);
+    if (!err)
+        hand_in(errand, &(struct hot_found){.code = ERR_OK, .names = loader->found_names});
+    return err;
+}
+
+static enum err find_user(struct errand *errand, struct error *error)
+{
+    uint32_t number;
+    enum err err = store_find_user(errand->loader->reader, errand->want->id, &number, error);
+    if (!err)
+        hand_in(errand, &(struct hot_found){.code = ERR_OK, .user_number = number});
+    return err;
+}
+
+static enum err ask_store(struct errand *errand, struct error *error)
+{
+    struct store_reader *reader = errand->loader->reader;
+    const struct hot_want *want = errand->want;
+    switch (want->kind) {
+    case HOT_WANT_TARGET:
+        return store_load(reader, want->id, give_target, errand, error);
+    case HOT_WANT_SLICE:
+        return store_load_slice(reader, want->id, want->slice, give_slice, errand, error);
+    case HOT_WANT_USER:
+        return find_user(errand, error);
+    case HOT_WANT_KEY:
+        return store_find_key(reader, want->key_low, want->key_high, give_key, errand, error);
+    case HOT_WANT_NAMES:
+        return find_names(errand, error);
+    }
+    abort(); /* a kind of want that nobody has told us of */
+}
+
+/* Always hands something in: ops wait for it. */
+static enum err answer(struct loader *loader, const struct hot_want *want, struct error *error)
+{
+    uint64_t started_ns = env_monotonic_ns(loader->options.env);
+    struct errand errand = {.loader = loader, .want = want};
+    enum err err = open_reader(loader, error);
+    if (!err)
+        err = ask_store(&errand, error);
+    if (!errand.is_done)
+        hand_in(&errand, &(struct hot_found){.code = err ? err : ERR_NOT_FOUND});
+    atomic_fetch_add_explicit(&loader->loads, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&loader->load_ns, env_monotonic_ns(loader->options.env) - started_ns,
+                              memory_order_relaxed);
+    return err == ERR_NOT_FOUND ? ERR_OK : err;
+}
+
+enum err loader_serve(struct loader *loader, struct error *error)
+{
+    assert(loader);
+
+    struct hot_want want;
+    enum err first = ERR_OK;
+    while (hot_wanted(loader->options.hot, &want)) {
+        enum err err = answer(loader, &want, first ? NULL : error);
+        first = first ? first : err;
+    }
+    return first;
+}
+
+/* --- telling --- */
+
+static void tell_id(void *arg, uint64_t stable_hash)
+{
+    struct loader *loader = arg;
+    hot_tell(loader->options.hot, HOT_WANT_TARGET, stable_hash);
+    loader->told++;
+}
+
+static void tell_user(void *arg, uint64_t stable_hash)
+{
+    struct loader *loader = arg;
+    hot_tell(loader->options.hot, HOT_WANT_USER, stable_hash);
+    loader->told++;
+}
+
+static void tell_key(void *arg, const struct state_key *key)
+{
+    struct loader *loader = arg;
+    struct hot_want want = {.kind = HOT_WANT_KEY, .key_low = key->low, .key_high = key->high};
+    hot_loaded(loader->options.hot, &want, &(struct hot_found){.code = ERR_OK, .key = key});
+    loader->told++;
+}
+
+static enum err tell_some(struct loader *loader, struct error *error)
+{
+    struct store_reader *reader = loader->reader;
+    switch (loader->telling) {
+    case TELL_IDS:
+        return store_hashes(reader, false, &loader->cursor, TELL_ROWS, tell_id, loader, error);
+    case TELL_USERS:
+        return store_hashes(reader, true, &loader->cursor, TELL_ROWS, tell_user, loader, error);
+    case TELL_KEYS: {
+        int64_t since_ms = env_wall_ms(loader->options.env) - (int64_t)loader->options.keep_keys_ms;
+        return store_keys(reader, since_ms, &loader->cursor, TELL_ROWS, tell_key, loader, error);
+    }
+    case TOLD_ALL:
+        break;
+    }
+    return ERR_OK;
+}
+
+/* One piece; when that was all of its sort, the next begins. */
+static uint64_t tell(struct loader *loader)
+{
+    static const enum hot_want_kind kinds[] = {HOT_WANT_TARGET, HOT_WANT_USER, HOT_WANT_KEY};
+    struct error error = {.text = ""};
+    enum err err = open_reader(loader, &error);
+    if (!err)
+        err = tell_some(loader, &error);
+    if (err)
+        return TELL_AGAIN_MS; /* the aggregator tells of the outage */
+    if (loader->cursor == 0) {
+        hot_told_all(loader->options.hot, kinds[loader->telling]);
+        loader->telling++;
+        if (loader->telling == TOLD_ALL)
+            message_debug("the hot layer knows what the store has rows=%llu",
+                          (unsigned long long)loader->told);
+    }
+    return 0;
+}
+
+uint64_t loader_step(struct loader *loader)
+{
+    assert(loader);
+
+    struct hot_want want;
+    if (hot_wanted(loader->options.hot, &want)) {
+        struct error error;
+        (void)answer(loader, &want, &error);
+        return 0;
+    }
+    return loader->telling == TOLD_ALL ? NOTHING_TO_DO : tell(loader);
+}
+
+/* --- the thread --- */
+
+static void *run_thread(void *arg)
+{
+    struct loader *loader = arg;
+    while (!atomic_load(&loader->stop)) {
+        uint64_t wait_ms = loader_step(loader);
+        if (wait_ms > 0)
+            (void)bell_wait(&loader->bell, wait_ms);
+    }
+    return NULL;
+}
+
+enum err loader_start(struct loader *loader, struct error *error)
+{
+    assert(loader && !loader->runs);
+
+    atomic_store(&loader->stop, false);
+    int errnum = pthread_create(&loader->thread, NULL, run_thread, loader);
+    if (errnum != 0)
+        return error_set_errno(error, ERR_NO_MEMORY, errnum, "cannot start the loader");
+    loader->runs = true;
+    (void)pthread_setname_np(loader->thread, "loader");
+    return ERR_OK;
+}
+
+void loader_stop(struct loader *loader)
+{
+    assert(loader);
+
+    if (!loader->runs)
+        return;
+    atomic_store(&loader->stop, true);
+    bell_ring(&loader->bell);
+    (void)pthread_join(loader->thread, NULL);
+    loader->runs = false;
+}
+
+void loader_wake(void *loader)
+{
+    bell_ring(&((struct loader *)loader)->bell);
+}
+
+void loader_stats(struct loader *loader, struct pipeline_stats *stats)
+{
+    assert(loader && stats);
+
+    stats->cold_loads = atomic_load_explicit(&loader->loads, memory_order_relaxed);
+    stats->cold_load_ns_all = atomic_load_explicit(&loader->load_ns, memory_order_relaxed);
+}
