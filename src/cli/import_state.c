@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -19,6 +20,7 @@ enum err import_state_read(const char *path, struct import_state *ret_state, str
     (void)fclose(file);
     const char *run;
     const char *mode;
+    const char *after;
     json_int_t source;
     json_int_t line;
     json_int_t offset;
@@ -26,9 +28,10 @@ enum err import_state_read(const char *path, struct import_state *ret_state, str
     json_int_t reactions;
     json_int_t bad;
     enum err err = ERR_OK;
-    if (!root || json_unpack(root, "{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "run", &run, "mode",
-                             &mode, "source", &source, "line", &line, "offset", &offset, "counters",
-                             &counters, "reactions", &reactions, "bad", &bad) != 0) {
+    if (!root ||
+        json_unpack(root, "{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:s}", "run", &run, "mode",
+                    &mode, "source", &source, "line", &line, "offset", &offset, "counters",
+                    &counters, "reactions", &reactions, "bad", &bad, "after", &after) != 0) {
         err = error_set(error, ERR_INVALID, "%s is no state of an import", path);
     } else {
         *ret_state = (struct import_state){.source = (uint64_t)source,
@@ -39,6 +42,7 @@ enum err import_state_read(const char *path, struct import_state *ret_state, str
                                            .bad = (uint64_t)bad};
         (void)snprintf(ret_state->run, sizeof(ret_state->run), "%s", run);
         (void)snprintf(ret_state->mode, sizeof(ret_state->mode), "%s", mode);
+        (void)snprintf(ret_state->after, sizeof(ret_state->after), "%s", after);
     }
     json_decref(root);
     return err;
@@ -46,13 +50,17 @@ enum err import_state_read(const char *path, struct import_state *ret_state, str
 
 static void write_text(FILE *file, const struct import_state *state)
 {
+    json_t *after = json_string(state->after);
+    char *text = after ? json_dumps(after, JSON_ENCODE_ANY) : NULL;
     (void)fprintf(file,
                   "{\"run\":\"%s\",\"mode\":\"%s\",\"source\":%lld,\"line\":%llu,\"offset\":%llu,"
-                  "\"counters\":%llu,\"reactions\":%llu,\"bad\":%llu}\n",
+                  "\"counters\":%llu,\"reactions\":%llu,\"bad\":%llu,\"after\":%s}\n",
                   state->run, state->mode, (long long)state->source,
                   (unsigned long long)state->line, (unsigned long long)state->offset,
                   (unsigned long long)state->counters, (unsigned long long)state->reactions,
-                  (unsigned long long)state->bad);
+                  (unsigned long long)state->bad, text ? text : "\"\"");
+    free(text);
+    json_decref(after);
 }
 
 enum err import_state_write(const char *path, const struct import_state *state, bool durable,

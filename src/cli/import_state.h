@@ -12,6 +12,8 @@
 #include "base/error.h"
 #include "cli/taking.h"
 
+#define IMPORT_STATE_NAME_BYTES 1100u
+
 struct import_state {
     char run[TAKING_RUN_BYTES];
     char mode[8];      /* "set" or "add" */
@@ -21,6 +23,7 @@ struct import_state {
     uint64_t counters; /* so far; as in struct taking */
     uint64_t reactions;
     uint64_t bad;
+    char after[IMPORT_STATE_NAME_BYTES]; /* of a Redis: the last thing that is done */
 };
 
 /* ERR_NOT_FOUND: there is none. ERR_INVALID: it is something else. */

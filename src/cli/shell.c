@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "cli/folders.h"
 #include "cli/help.h"
 #include "cli/parse.h"
 
@@ -235,30 +236,6 @@ static unsigned char complete(EditLine *edit, int key)
     return el_insertstr(edit, added) == 0 ? CC_REFRESH : CC_ERROR;
 }
 
-/* Makes the folders of a path that are missing. */
-static void make_folders(char *path)
-{
-    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-        *slash = 0;
-        (void)mkdir(path, 0700);
-        *slash = '/';
-    }
-}
-
-static bool history_path(char *to, size_t size)
-{
-    const char *folder = getenv("XDG_STATE_HOME");
-    const char *home = getenv("HOME");
-    if (folder && folder[0] == '/')
-        (void)snprintf(to, size, "%s/tally/history", folder);
-    else if (home && home[0] == '/')
-        (void)snprintf(to, size, "%s/.local/state/tally/history", home);
-    else
-        return false;
-    make_folders(to);
-    return true;
-}
-
 static EditLine *edit_new(History *past)
 {
     EditLine *edit = el_init("tally", stdin, stdout, stderr);
@@ -316,7 +293,7 @@ static int run_terminal(struct session *session)
         return session_fail(EXIT_FILE, "this terminal cannot be used to edit lines");
     HistEvent event;
     char path[PATH_MAX];
-    bool is_kept = history_path(path, sizeof(path));
+    bool is_kept = folders_state("history", path, sizeof(path));
     (void)history(past, &event, H_SETSIZE, HISTORY_LINES);
     (void)history(past, &event, H_SETUNIQUE, 1);
     if (is_kept)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/env.h"
+#include "base/hash.h"
 
 #define PIPE_COMMANDS 1024u
 #define KEY_BYTES     64u
@@ -123,8 +124,12 @@ static struct slice key_of(const struct taking *taking, uint64_t number, const c
 enum err taking_counter(struct taking *taking, uint64_t number, struct slice id, struct slice value)
 {
     char key[KEY_BYTES];
+    if (taking->keys_by_id)
+        (void)key_of(taking, hash_stable(id), "", key);
+    else
+        (void)key_of(taking, number, "", key);
     const struct slice words[] = {taking->adds ? SLICE("COUNTER.ADD") : SLICE("COUNTER.SET"), id,
-                                  value, SLICE("ID"), key_of(taking, number, "", key)};
+                                  value, SLICE("ID"), slice_of(key)};
     return send_words(taking, number, ROLE_COUNTER, words, 5);
 }
 

@@ -24,6 +24,7 @@ struct taking {
     struct session *session; /* borrowed */
     struct pipe pipe;
     bool adds;                  /* --mode add */
+    bool keys_by_id;            /* idempotency keys are made of ids, not of places */
     bool is_dry;                /* nothing is sent */
     char run[TAKING_RUN_BYTES]; /* stands in the idempotency keys */
     taking_place_fn *place;
