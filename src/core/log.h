@@ -25,7 +25,8 @@ enum log_level {
 };
 
 /* A place in the log that can be remembered; ordered by segment, then offset.
- * All zero is the beginning. */
+ * All zero is the beginning, wherever that is now; offset zero of a segment is the
+ * beginning of it. */
 struct log_position {
     uint64_t segment;
     uint64_t offset;
@@ -101,16 +102,19 @@ struct log_ops {
 
     /* Reads on while the log is running: visits sections from *at on, as far as
      * they are durable, whole commit groups at a time, until `limit` bytes or more
-     * were visited, and moves *at behind them. ERR_OK and *at as it was: there is
-     * nothing new. ERR_NOT_FOUND: what stands there was trimmed. Any thread, several
-     * at once; never in the way of append(). */
+     * were visited, and moves *at behind them: into the next segment only with the
+     * first group there. ERR_OK and *at as it was: there is nothing new.
+     * ERR_NOT_FOUND: what stands there was trimmed; ERR_INVALID: the log ends before
+     * it. Any thread, several at once; never in the way of append(). */
     enum err (*follow)(struct log *log, struct log_position *at, uint64_t limit,
                        log_visit_fn *visit, void *arg, struct error *error);
 
-    /* Where the durable part ends: what follow() would come to. Cheap. */
+    /* Where the durable part ends: what follow() would come to. Known after read() or
+     * start(). Cheap. */
     struct log_position (*end)(struct log *log);
 
-    /* The segments there are, oldest first; returns how many, fills in up to `room`. */
+    /* The segments there are, oldest first; returns how many, fills in up to `room`.
+     * Also before read(). */
     size_t (*segments)(struct log *log, struct log_segment *to, size_t room);
 
     /* Ends the segment in use: all that was appended before is durable and in

@@ -521,6 +521,60 @@ TEST(following_goes_on_from_any_remembered_position_also_of_an_earlier_process)
     log_close(log);
 }
 
+TEST(segments_and_end_are_known_before_the_start)
+{
+    struct log *log = open_started();
+    append_numbers(log, 0, 100);
+    assert_int_equal(log_rotate(log, NULL), ERR_OK);
+    append_numbers(log, 100, 200);
+    struct log_segment segments[64];
+    size_t count = log_segments(log, segments, 64);
+    log_close(log);
+
+    log = form->open(folder);
+    assert_int_equal(log_segments(log, segments, 64), count);
+    unsigned seen = 0;
+    assert_int_equal(log_read(log, (struct log_position){0}, count_section, &seen, NULL, NULL),
+                     ERR_OK);
+    assert_int_equal(seen, 200);
+    struct log_position end = log_end(log);
+    assert_int_equal(log_start(log, NULL), ERR_OK);
+    assert_true(is_same(end, log_end(log)));
+    log_close(log);
+
+    log = form->open(folder); /* the segment of that start stayed empty */
+    assert_int_equal(log_read(log, end, count_section, &seen, NULL, NULL), ERR_OK);
+    assert_int_equal(seen, 200);
+    assert_true(is_same(end, log_end(log)));
+    log_close(log);
+}
+
+TEST(the_beginning_of_every_segment_is_a_position)
+{
+    struct log *log = open_started();
+    for (unsigned i = 0; i < 4; i++) {
+        append_number(log, i);
+        assert_int_equal(log_rotate(log, NULL), ERR_OK);
+    }
+    struct log_segment segments[64];
+    size_t count = log_segments(log, segments, 64);
+    assert_int_equal(count, 5);
+    for (unsigned i = 0; i < count; i++) {
+        static struct numbers rest;
+        rest = (struct numbers){.next = i};
+        struct log_position at = {.segment = segments[i].number};
+        follow_all(log, &at, 1, expect_number, &rest);
+        assert_int_equal(rest.next, 4);
+    }
+    log_close(log);
+    for (unsigned i = 0; i < count; i++) {
+        static struct numbers rest;
+        rest = (struct numbers){.next = i};
+        read_numbers((struct log_position){.segment = segments[i].number}, &rest);
+        assert_int_equal(rest.next, 4);
+    }
+}
+
 TEST(a_visitor_that_refuses_is_asked_again_for_the_same_group)
 {
     struct log *log = open_started();
@@ -885,6 +939,8 @@ int main(void)
         PROMISE(stats_count_what_was_committed),
         PROMISE(what_is_durable_can_be_followed_and_ends_at_the_end),
         PROMISE(following_goes_on_from_any_remembered_position_also_of_an_earlier_process),
+        PROMISE(segments_and_end_are_known_before_the_start),
+        PROMISE(the_beginning_of_every_segment_is_a_position),
         PROMISE(a_visitor_that_refuses_is_asked_again_for_the_same_group),
         PROMISE(a_position_behind_the_end_is_refused),
         PROMISE(rotating_seals_what_was_appended_before),

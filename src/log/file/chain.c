@@ -387,6 +387,14 @@ enum err chain_visit_sections(const struct folder *folder, const struct group *g
                      folder_segment_path(folder, group->segment, path), group->offset);
 }
 
+struct log_position chain_end_of_groups(const struct chain *chain, const struct chain_end *end)
+{
+    const struct segment_header *last = chain_last(chain);
+    if (!last || end->last_offset > 0)
+        return end->position;
+    return (struct log_position){last->number - 1, last->previous_end};
+}
+
 /* Visits the first sound group from `*offset` on and moves `*offset` behind it;
  * ERR_NOT_FOUND when there is none. */
 static enum err scan_one(struct walk *walk, const struct segment_header *header, uint64_t *offset,

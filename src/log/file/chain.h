@@ -59,6 +59,9 @@ struct chain_end {
     bool closed;                  /* the log was closed in order */
 };
 
+/* The position behind the last group of a log that ends there. */
+struct log_position chain_end_of_groups(const struct chain *chain, const struct chain_end *end);
+
 /* Walks all groups from `from` on. ERR_CORRUPT names file and offset of the
  * damage; ERR_INVALID when `from` is not a position of this log, ERR_NOT_FOUND
  * when what stands there was trimmed; an error of

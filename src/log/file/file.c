@@ -54,7 +54,7 @@ struct file_log {
     struct chain chain;   /* what was there when the log was opened */
     struct chain_end end; /* where that ends, once it is known */
     bool end_known;
-    struct segments segments; /* from the start on */
+    struct segments segments;
     struct follow follow;
     pthread_mutex_t upkeep; /* one at a time rotates, trims or scrubs */
 
@@ -611,6 +611,8 @@ static enum err file_read(struct log *base, struct log_position from, log_visit_
     enum err err = chain_walk(&log->chain, from, visit_sections, &to, reading ? pass_reading : NULL,
                               &log->end, error);
     log->end_known = !err;
+    if (!err)
+        segments_reach(&log->segments, chain_end_of_groups(&log->chain, &log->end));
     return err;
 }
 
@@ -636,17 +638,12 @@ static enum err find_end(struct file_log *log, struct error *error)
     return chain_walk(&log->chain, from, skip_group, NULL, NULL, &log->end, error);
 }
 
-/* What there is before the first segment of this start, which may replace the last. */
-static void note_segments(struct file_log *log)
+/* The first segment of this start replaces a last one that is empty. */
+static void note_end(struct file_log *log)
 {
-    const struct chain *chain = &log->chain;
-    for (size_t i = 0; i < chain->count; i++) {
-        const struct segment_header *header = &chain->segments[i];
-        bool is_last = i + 1 == chain->count;
-        if (header->number <= log->writer.segment)
-            segments_add_sealed(&log->segments, header,
-                                is_last ? log->writer.at : header[1].previous_end);
-    }
+    const struct segment_header *last = chain_last(&log->chain);
+    if (last && last->number > log->writer.segment)
+        segments_drop_last(&log->segments);
     segments_reach(&log->segments, writer_position(log));
 }
 
@@ -700,7 +697,7 @@ static enum err file_start(struct log *base, struct error *error)
     if (err)
         return err;
 
-    note_segments(log);
+    note_end(log);
     err = begin_first_segment(log, error);
     bool full = err == ERR_FULL;
     if (!err || full)
@@ -950,6 +947,18 @@ static enum err check_options(const struct file_log_options *options, struct err
     return ERR_OK;
 }
 
+/* Where the last one ends is known when it has been read. */
+static void note_segments(struct file_log *log)
+{
+    const struct chain *chain = &log->chain;
+    for (size_t i = 0; i < chain->count; i++) {
+        const struct segment_header *header = &chain->segments[i];
+        bool is_last = i + 1 == chain->count;
+        segments_add_sealed(&log->segments, header,
+                            is_last ? SEGMENT_HEADER_BYTES : header[1].previous_end);
+    }
+}
+
 enum err file_log_open(struct env *env, const struct file_log_options *options,
                        struct log **ret_log, struct error *error)
 {
@@ -988,6 +997,7 @@ enum err file_log_open(struct env *env, const struct file_log_options *options,
         free_log(log);
         return err;
     }
+    note_segments(log);
     *ret_log = &log->base;
     return ERR_OK;
 }

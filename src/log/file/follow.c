@@ -224,10 +224,12 @@ static enum err read_on(struct reading *reading, struct log_position *at, struct
 enum err follow_read(struct follow *follow, struct log_position *at, uint64_t limit,
                      log_visit_fn *visit, void *arg, struct error *error)
 {
-    struct log_position end = segments_end(follow->segments);
-    if (compare(*at, end) == 0)
+    struct segments_place place = segments_find(follow->segments, *at);
+    int order = compare(*at, place.durable);
+    bool is_empty_segment = place.here.header.number > 0 && at->offset <= SEGMENT_HEADER_BYTES;
+    if (order == 0 || (order > 0 && is_empty_segment))
         return ERR_OK;
-    if (compare(*at, end) > 0)
+    if (order > 0)
         return error_set(error, ERR_INVALID,
                          "the log ends before offset %" PRIu64 " of segment %" PRIu64, at->offset,
                          at->segment);

@@ -37,6 +37,14 @@ void segments_add_sealed(struct segments *segments, const struct segment_header 
     pthread_mutex_unlock(&segments->mutex);
 }
 
+void segments_drop_last(struct segments *segments)
+{
+    pthread_mutex_lock(&segments->mutex);
+    assert(segments->count > 0);
+    segments->disk_bytes -= segments->entries[--segments->count].header.size_bytes;
+    pthread_mutex_unlock(&segments->mutex);
+}
+
 void segments_begin(struct segments *segments, const struct segment_header *header)
 {
     pthread_mutex_lock(&segments->mutex);

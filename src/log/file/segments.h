@@ -35,6 +35,9 @@ void segments_done(struct segments *segments);
 void segments_add_sealed(struct segments *segments, const struct segment_header *header,
                          uint64_t end);
 
+/* The last one was empty, and is going to be replaced. */
+void segments_drop_last(struct segments *segments);
+
 /* The next one is in use from now on, and the one before it sealed. */
 void segments_begin(struct segments *segments, const struct segment_header *header);
 

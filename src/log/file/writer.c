@@ -65,10 +65,10 @@ enum err writer_resume(struct writer *writer, struct env *env, const struct fold
 
     /* A last segment without a group is replaced, not continued. */
     const struct segment_header *last = chain_last(chain);
-    bool is_empty = end->last_offset == 0;
+    struct log_position behind = chain_end_of_groups(chain, end);
     writer->log_id = last->log_id;
-    writer->segment = is_empty ? last->number - 1 : last->number;
-    writer->at = is_empty ? last->previous_end : end->position.offset;
+    writer->segment = behind.segment;
+    writer->at = behind.offset;
     return ERR_OK;
 }
 
