@@ -9,6 +9,7 @@
 #include "cli/session.h"
 
 #define LINE_BYTES     1024u
+#define LINE_WIDTH     70u
 #define EACH_OPTION(i) for (unsigned i = 0; i < COMMAND_OPTION_COUNT; i++)
 
 /* --- man(7) ------------------------------------------------------------------------- */
@@ -28,10 +29,23 @@ static void write_roff(FILE *to, const char *text)
     }
 }
 
+/* Lines that are broken between words, as roff wants its input. */
 static void write_line(FILE *to, const char *text)
 {
-    write_roff(to, text);
-    (void)fputc('\n', to);
+    char line[LINE_WIDTH + 1];
+    while (*text) {
+        size_t size = strlen(text);
+        if (size > LINE_WIDTH) {
+            size = LINE_WIDTH;
+            while (size > 0 && text[size] != ' ')
+                size--;
+        }
+        (void)snprintf(line, sizeof(line), "%.*s", (int)size, text);
+        write_roff(to, line);
+        (void)fputc('\n', to);
+        text += size;
+        text += strspn(text, " ");
+    }
 }
 
 static void write_option(FILE *to, unsigned option)
@@ -89,7 +103,7 @@ static void write_files(FILE *to)
 
 void manual_write(FILE *to)
 {
-    (void)fputs(".TH TALLY 1 2026\\-01\\-01 \"tally " TALLY_VERSION "\" \"User Commands\"\n"
+    (void)fputs(".TH TALLY 1 2026-01-01 \"tally " TALLY_VERSION "\" \"User Commands\"\n"
                 ".SH NAME\ntally \\- talk to tallyd, the counter server\n"
                 ".SH SYNOPSIS\n.B tally\n.I command arguments\n"
                 "[\\fB\\-\\-option\\fR \\fIvalue\\fR]...\n.br\n.B tally\n"
@@ -155,8 +169,7 @@ static void write_heading(FILE *to, const char *line)
 
 void manual_write_tallyd(FILE *from, FILE *to)
 {
-    (void)fputs(".TH TALLYD 8 2026\\-01\\-01 \"tally " TALLY_VERSION
-                "\" \"System Administration\"\n"
+    (void)fputs(".TH TALLYD 8 2026-01-01 \"tally " TALLY_VERSION "\" \"System Administration\"\n"
                 ".SH NAME\ntallyd \\- count likes, votes and views\n.SH SYNOPSIS\n.B tallyd\n"
                 "[\\fB\\-\\-name\\fR \\fIvalue\\fR]...\n.SH DESCRIPTION\n",
                 to);
