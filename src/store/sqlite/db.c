@@ -1,0 +1,198 @@
+#include "store/sqlite/db.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define PAGE_BYTES 4096
+
+static const char *const statement_texts[STATEMENT_COUNT] = {
+#define X(name, sql) [name] = sql,
+    STATEMENT_LIST(X)
+#undef X
+};
+
+static bool is_missing_table(struct db *db)
+{
+    return strstr(sqlite3_errmsg(db->handle), "no such ") != NULL;
+}
+
+/* What an operator can do about a code of SQLite. */
+static const char *advice(int code)
+{
+    switch (code & 0xff) {
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+        return "locked by another program: end it, or wait";
+    case SQLITE_FULL:
+        return "no space left: free some";
+    case SQLITE_READONLY:
+        return code == SQLITE_READONLY_DBMOVED
+                   ? "moved or removed while in use: put it back, or restart to rebuild it"
+                   : "it cannot be written: look at its permissions and at the file system";
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+        return "DAMAGED: restore it from a backup, or move it away and restart to rebuild it "
+               "from the log";
+    case SQLITE_CANTOPEN:
+        return "it cannot be opened: look at the path and its permissions";
+    case SQLITE_NOMEM:
+        return "out of memory";
+    default:
+        return "reading or writing failed: look at the disk";
+    }
+}
+
+enum err db_fail(struct db *db, int code, struct error *error)
+{
+    const char *text = db->handle ? sqlite3_errmsg(db->handle) : sqlite3_errstr(code);
+    switch (code & 0xff) {
+    case SQLITE_CONSTRAINT:
+    case SQLITE_MISMATCH:
+    case SQLITE_TOOBIG:
+        return error_set(error, ERR_REFUSED, "%s", text);
+    case SQLITE_ERROR:
+        if (db->handle && is_missing_table(db))
+            return error_set(error, ERR_UNAVAILABLE,
+                             "%s: %s: its tables were changed; restore it, or move it away",
+                             db->path, text);
+        return error_set(error, ERR_REFUSED, "%s", text);
+    default:
+        return error_set(error, ERR_UNAVAILABLE, "%s: %s (%s)", db->path, advice(code), text);
+    }
+}
+
+bool db_is_sound(int code)
+{
+    switch (code & 0xff) {
+    case SQLITE_OK:
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+    case SQLITE_CONSTRAINT:
+    case SQLITE_MISMATCH:
+    case SQLITE_TOOBIG:
+    case SQLITE_ERROR:
+        return true;
+    default:
+        return false;
+    }
+}
+
+enum err db_execute(struct db *db, const char *sql, struct error *error)
+{
+    int code = sqlite3_exec(db->handle, sql, NULL, NULL, NULL);
+    return code == SQLITE_OK ? ERR_OK : db_fail(db, code, error);
+}
+
+/* The name of a user must not outlive its erasure in some corner of the file: secure_delete.
+ * A checkpoint is the writer's own business (sqlite.c). */
+static enum err set_up(struct db *db, const struct db_options *options, struct error *error)
+{
+    char sql[512];
+    snprintf(sql, sizeof(sql),
+             "PRAGMA locking_mode=%s; PRAGMA page_size=%d; PRAGMA journal_mode=WAL; "
+             "PRAGMA synchronous=FULL; PRAGMA secure_delete=ON; PRAGMA foreign_keys=OFF; "
+             "PRAGMA wal_autocheckpoint=0; PRAGMA cache_size=-%llu; PRAGMA trusted_schema=ON; "
+             "PRAGMA temp_store=MEMORY; %s",
+             options->exclusive ? "EXCLUSIVE" : "NORMAL", PAGE_BYTES,
+             (unsigned long long)(options->cache_bytes / 1024),
+             options->read_only ? "PRAGMA query_only=ON;" : "");
+    return db_execute(db, sql, error);
+}
+
+enum err db_open(struct db *db, const struct db_options *options, struct error *error)
+{
+    assert(!db->handle);
+
+    snprintf(db->path, sizeof(db->path), "%s", options->path);
+    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE |
+                (options->may_create ? SQLITE_OPEN_CREATE : 0);
+    int code = sqlite3_open_v2(options->path, &db->handle, flags, options->vfs);
+    enum err err = ERR_OK;
+    if (code != SQLITE_OK)
+        err = db_fail(db, code, error);
+    if (!err) {
+        sqlite3_busy_timeout(db->handle, options->busy_ms);
+        err = set_up(db, options, error);
+    }
+    /* Other users of the machine have no business in here. WAL and index take its mode. */
+    if (!err && options->may_create && !options->vfs)
+        (void)chmod(options->path, 0600);
+    if (err)
+        db_close(db);
+    return err;
+}
+
+void db_close(struct db *db)
+{
+    for (unsigned i = 0; i < STATEMENT_COUNT; i++) {
+        sqlite3_finalize(db->statements[i]);
+        db->statements[i] = NULL;
+    }
+    sqlite3_close_v2(db->handle);
+    db->handle = NULL;
+}
+
+sqlite3_stmt *db_take(struct db *db, enum statement which, struct error *error)
+{
+    sqlite3_stmt **statement = &db->statements[which];
+    if (*statement)
+        return *statement;
+    int code = sqlite3_prepare_v3(db->handle, statement_texts[which], -1, SQLITE_PREPARE_PERSISTENT,
+                                  statement, NULL);
+    if (code == SQLITE_OK)
+        return *statement;
+    db_fail(db, code, error);
+    /* Our own words are not wrong: if SQLite says so, the tables were changed. */
+    if (error && error->code == ERR_REFUSED)
+        error->code = ERR_UNAVAILABLE;
+    return NULL;
+}
+
+enum err db_run(struct db *db, sqlite3_stmt *statement, struct error *error)
+{
+    int code = sqlite3_step(statement);
+    assert(code != SQLITE_ROW);
+    if (code == SQLITE_DONE) {
+        sqlite3_reset(statement);
+        return ERR_OK;
+    }
+    enum err err = db_fail(db, code, error);
+    sqlite3_reset(statement);
+    return err;
+}
+
+enum err db_step(struct db *db, sqlite3_stmt *statement, struct error *error)
+{
+    int code = sqlite3_step(statement);
+    if (code == SQLITE_ROW)
+        return ERR_OK;
+    enum err err = code == SQLITE_DONE ? ERR_NOT_FOUND : db_fail(db, code, error);
+    sqlite3_reset(statement);
+    return err;
+}
+
+void db_bind_number(sqlite3_stmt *statement, int index, const struct number *number,
+                    struct buffer *digits)
+{
+    if (!number->big) {
+        db_bind_int(statement, index, number->small);
+        return;
+    }
+    digits->size = 0;
+    enum err err = number_format(number, digits);
+    assert(!err);
+    (void)err;
+    db_bind_text(statement, index, buffer_slice(digits));
+}
+
+enum err db_number(sqlite3_stmt *statement, int column, struct number *ret_number)
+{
+    if (sqlite3_column_type(statement, column) == SQLITE_INTEGER) {
+        *ret_number = number_of(db_int(statement, column));
+        return ERR_OK;
+    }
+    if (number_parse(db_slice(statement, column), ret_number))
+        return ERR_CORRUPT;
+    return ERR_OK;
+}

@@ -1,0 +1,111 @@
+/* db.h - a connection to the SQLite file, its prepared statements, and SQLite's errors in
+ * our words.
+ *
+ * A connection belongs to one thread at a time. The statements are prepared when they
+ * are first needed. Binding does not fail but for want of memory, and then nobody can go on. */
+#ifndef STORE_SQLITE_DB_H
+#define STORE_SQLITE_DB_H
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <sqlite3.h>
+
+#include "base/buffer.h"
+#include "base/error.h"
+#include "base/number.h"
+#include "base/slice.h"
+#include "store/sqlite/statements.h"
+
+struct db {
+    sqlite3 *handle; /* NULL: not open */
+    sqlite3_stmt *statements[STATEMENT_COUNT];
+    char path[512];
+};
+
+struct db_options {
+    const char *path;
+    const char *vfs;
+    bool may_create;
+    bool exclusive;
+    bool read_only; /* a reader's */
+    uint64_t cache_bytes;
+    int busy_ms;
+};
+
+enum err db_open(struct db *db, const struct db_options *options, struct error *error);
+void db_close(struct db *db); /* a closed one is fine */
+
+/* What `code` of SQLite means: ERR_UNAVAILABLE, ERR_REFUSED or ERR_INVALID (see store.h), with a
+ * text that says what to do. */
+enum err db_fail(struct db *db, int code, struct error *error);
+
+/* Is it worth keeping the connection after this code? Locked is; damaged is not. */
+bool db_is_sound(int code);
+
+/* Runs SQL without answers. */
+enum err db_execute(struct db *db, const char *sql, struct error *error);
+
+/* The statement, reset and ready to be bound; NULL after an error. */
+sqlite3_stmt *db_take(struct db *db, enum statement which, struct error *error);
+
+/* A step that gives no row. Resets the statement. */
+enum err db_run(struct db *db, sqlite3_stmt *statement, struct error *error);
+
+/* A step: ERR_OK with a row, ERR_NOT_FOUND at the end; then, and after an error, the statement is
+ * reset. */
+enum err db_step(struct db *db, sqlite3_stmt *statement, struct error *error);
+
+static inline void db_bind_int(sqlite3_stmt *statement, int index, int64_t value)
+{
+    int code = sqlite3_bind_int64(statement, index, value);
+    assert(code == SQLITE_OK);
+    (void)code;
+}
+
+/* These keep pointing to the caller's bytes until the statement has run. */
+static inline void db_bind_text(sqlite3_stmt *statement, int index, struct slice text)
+{
+    int code = sqlite3_bind_text(statement, index, text.data ? text.data : "", (int)text.size,
+                                 SQLITE_STATIC);
+    assert(code == SQLITE_OK);
+    (void)code;
+}
+
+static inline void db_bind_blob(sqlite3_stmt *statement, int index, struct slice blob)
+{
+    int code = blob.size == 0
+                   ? sqlite3_bind_null(statement, index)
+                   : sqlite3_bind_blob64(statement, index, blob.data, blob.size, SQLITE_STATIC);
+    assert(code == SQLITE_OK);
+    (void)code;
+}
+
+static inline void db_bind_null(sqlite3_stmt *statement, int index)
+{
+    int code = sqlite3_bind_null(statement, index);
+    assert(code == SQLITE_OK);
+    (void)code;
+}
+
+/* An INTEGER while it fits, else its digits; `digits` keeps them. */
+void db_bind_number(sqlite3_stmt *statement, int index, const struct number *number,
+                    struct buffer *digits);
+
+static inline int64_t db_int(sqlite3_stmt *statement, int column)
+{
+    return sqlite3_column_int64(statement, column);
+}
+
+/* Lives until the next step. */
+static inline struct slice db_slice(sqlite3_stmt *statement, int column)
+{
+    const char *data = sqlite3_column_blob(statement, column);
+    return (struct slice){data, (size_t)sqlite3_column_bytes(statement, column)};
+}
+
+/* The caller frees it. ERR_CORRUPT: there stands no number. */
+enum err db_number(sqlite3_stmt *statement, int column, struct number *ret_number);
+
+#endif

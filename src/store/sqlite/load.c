@@ -1,0 +1,707 @@
+/* What readers take from the file for hot state and for the audit. */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/memory.h"
+#include "core/bucket.h"
+#include "core/raw.h"
+#include "core/user.h"
+#include "store/sqlite/own.h"
+
+#define READER_BYTES   (UINT64_C(8) << 20)
+#define READER_BUSY_MS 2000
+#define SCRATCH_MAX    (UINT64_C(1) << 31)
+#define ANSWER_MAX     (SETS_KINDS)
+
+static struct sqlite_reader *reader_of(struct store_reader *base)
+{
+    return (struct sqlite_reader *)base;
+}
+
+static struct sqlite_store *store_behind(struct sqlite_reader *reader)
+{
+    return store_of(reader->base.store);
+}
+
+/* ---- opening, and one moment ---- */
+
+/* In step with the writer: when that opened the file anew, so do we. */
+static enum err connect_reader(struct sqlite_reader *reader, struct error *error)
+{
+    struct sqlite_store *store = store_behind(reader);
+    uint64_t generation = atomic_load(&store->generation);
+    if (store->options.exclusive) {
+        reader->db = &store->db;
+        reader->kinds.count = 0;
+        return store_ready(store, error);
+    }
+    if (reader->own.handle && reader->generation == generation)
+        return ERR_OK;
+    db_close(&reader->own);
+    struct db_options options = {
+        .path = store->options.path,
+        .vfs = store->options.vfs,
+        .read_only = true,
+        .cache_bytes = READER_BYTES,
+        .busy_ms = READER_BUSY_MS,
+    };
+    enum err err = db_open(&reader->own, &options, error);
+    if (err)
+        return err;
+    reader->db = &reader->own;
+    reader->generation = generation;
+    reader->kinds.count = 0;
+    return ERR_OK;
+}
+
+static enum err run_plain(struct db *db, enum statement which, struct error *error)
+{
+    sqlite3_stmt *statement = db_take(db, which, error);
+    return statement ? db_run(db, statement, error) : ERR_UNAVAILABLE;
+}
+
+enum err reader_begin(struct sqlite_reader *reader, struct error *error)
+{
+    enum err err = connect_reader(reader, error);
+    if (!err)
+        err = run_plain(reader->db, SQL_BEGIN_READ, error);
+    return err;
+}
+
+enum err reader_end(struct sqlite_reader *reader, enum err err)
+{
+    int code = sqlite3_extended_errcode(reader->db->handle);
+    bool sound = err != ERR_UNAVAILABLE || db_is_sound(code);
+    if (!sqlite3_get_autocommit(reader->db->handle))
+        (void)run_plain(reader->db, SQL_COMMIT, NULL);
+    if (!sound && reader->db == &reader->own)
+        db_close(&reader->own);
+    /* To a reader nothing is refused: it is an outage. */
+    return err == ERR_REFUSED ? ERR_UNAVAILABLE : err;
+}
+
+enum err reader_kinds(struct sqlite_reader *reader, struct error *error)
+{
+    return kinds_load(reader->db, &reader->kinds, error);
+}
+
+enum err sqlite_reader_open(struct store *base, struct store_reader **ret, struct error *error)
+{
+    struct sqlite_reader *reader = memory_take_zeroed(sizeof(*reader));
+    reader->base.store = base;
+    buffer_init(&reader->text, SCRATCH_MAX);
+    buffer_init(&reader->raw, SCRATCH_MAX);
+    enum err err = connect_reader(reader, error);
+    /* An outage may end before the first question. */
+    if (err && err != ERR_UNAVAILABLE) {
+        sqlite_reader_close(&reader->base);
+        return err;
+    }
+    *ret = &reader->base;
+    return ERR_OK;
+}
+
+void sqlite_reader_close(struct store_reader *base)
+{
+    struct sqlite_reader *reader = reader_of(base);
+    db_close(&reader->own);
+    sets_list_done(&reader->list);
+    buffer_done(&reader->text);
+    buffer_done(&reader->raw);
+    free(reader->events);
+    free(reader);
+}
+
+/* ---- what waits ---- */
+
+static void forget_events(struct sqlite_reader *reader)
+{
+    for (size_t i = 0; i < reader->event_count; i++)
+        event_done(&reader->events[i]);
+    reader->event_count = 0;
+}
+
+static struct event *next_event(struct sqlite_reader *reader)
+{
+    if (reader->event_count == reader->event_capacity) {
+        reader->event_capacity = reader->event_capacity * 2 + 16;
+        reader->events =
+            memory_resize(reader->events, reader->event_capacity * sizeof(*reader->events));
+    }
+    return &reader->events[reader->event_count];
+}
+
+static enum err decode_section(struct sqlite_reader *reader, struct slice section,
+                               struct error *error)
+{
+    struct section_reader sections;
+    enum err err = section_open(&sections, section, error);
+    while (!err) {
+        struct event *event = next_event(reader);
+        err = section_next(&sections, event, error);
+        if (!err)
+            reader->event_count++;
+    }
+    return err == ERR_NOT_FOUND ? ERR_OK : err;
+}
+
+/* Copies the raw events of all units of `id` that wait, then decodes them: the events point into
+ * the copy. */
+static enum err read_pending(struct sqlite_reader *reader, struct slice id, struct error *error)
+{
+    reader->raw.size = 0;
+    sqlite3_stmt *statement = db_take(reader->db, SQL_WAITING_RAW, error);
+    if (!statement)
+        return ERR_UNAVAILABLE;
+    db_bind_text(statement, 1, id);
+    enum err err;
+    while (!(err = db_step(reader->db, statement, error))) {
+        enum err full = buffer_append_slice(&reader->raw, db_slice(statement, 1));
+        if (full) {
+            sqlite3_reset(statement);
+            return error_set(error, full, "too much of %.*s waits", SLICE_ARGS(id));
+        }
+    }
+    if (err != ERR_NOT_FOUND)
+        return err;
+    struct slice raw = buffer_slice(&reader->raw);
+    struct slice section;
+    err = ERR_OK;
+    while (!err && raw_next(&raw, &section))
+        err = decode_section(reader, section, error);
+    if (!err && raw.size > 0)
+        err = error_set(error, ERR_CORRUPT, "count_events: raw events of %.*s make no sense",
+                        SLICE_ARGS(id));
+    return err;
+}
+
+/* ---- loading ---- */
+
+/* Members of store bytes as the hot layer takes them. */
+static enum err read_members(struct sqlite_reader *reader, struct slice sets, int64_t number,
+                             size_t *ret_count, struct error *error)
+{
+    if (sets_read(sets, &reader->list))
+        return error_set(error, ERR_CORRUPT, "entries.number %lld: its members are damaged",
+                         (long long)number);
+    for (size_t i = 0; i < reader->list.group_count; i++) {
+        const struct sets_group *group = &reader->list.groups[i];
+        if (group->kind > reader->kinds.count)
+            return error_set(error, ERR_CORRUPT, "entries.number %lld: a kind that is not known",
+                             (long long)number);
+        reader->groups[i] = (struct state_members){
+            .kind = kind_name(&reader->kinds, group->kind),
+            .named = group->named,
+            .numbers = reader->list.numbers + group->first,
+            .count = group->count,
+        };
+    }
+    *ret_count = reader->list.group_count;
+    return ERR_OK;
+}
+
+struct item_counts {
+    struct slice kinds[SETS_KINDS];
+    int64_t counts[SETS_KINDS];
+    size_t count;
+};
+
+static enum err read_counts(struct sqlite_reader *reader, const struct entry *entry,
+                            struct item_counts *ret, struct error *error)
+{
+    struct kind_counts counts;
+    if (counts_parse(entry->counts, &reader->kinds, &counts))
+        return error_set(error, ERR_CORRUPT, "entries.number %lld: its counts make no sense",
+                         (long long)entry->number);
+    ret->count = 0;
+    for (uint64_t left = counts.known; left; left &= left - 1) {
+        unsigned kind = (unsigned)__builtin_ctzll(left);
+        ret->kinds[ret->count] = kind_name(&reader->kinds, kind);
+        ret->counts[ret->count++] = counts.counts[kind];
+    }
+    return ERR_OK;
+}
+
+static enum err fill_target(struct sqlite_reader *reader, sqlite3_stmt *statement,
+                            bool with_members, struct item_counts *counts,
+                            struct state_target *target, struct error *error)
+{
+    struct entry entry;
+    entry_read(statement, &entry);
+    target->id = entry.id;
+    target->is_item = entry.type == ENTRY_ITEM;
+    target->incarnation = entry.incarnation;
+    target->written_ms = entry.updated_ms;
+    target->create.shards = 1;
+    if (!target->is_item) {
+        target->deadline_ms = entry.deadline_ms;
+        if (db_number(statement, 5, &target->value) ||
+            settings_parse(entry.settings, &target->create))
+            return error_set(error, ERR_CORRUPT,
+                             "entries.number %lld: its value or settings make no sense",
+                             (long long)entry.number);
+        return ERR_OK;
+    }
+    enum err err = read_counts(reader, &entry, counts, error);
+    if (err)
+        return err;
+    target->kinds = counts->kinds;
+    target->counts = counts->counts;
+    target->kind_count = counts->count;
+    target->slices = entry.slices;
+    target->members = reader->groups;
+    if (!with_members || entry.slices != 1)
+        return ERR_OK;
+    return read_members(reader, entry.members, entry.number, &target->member_count, error);
+}
+
+/* ERR_NOT_FOUND; else the statement stands on the row of a live id. */
+static enum err find_row(struct sqlite_reader *reader, struct slice id,
+                         sqlite3_stmt **ret_statement, struct error *error)
+{
+    *ret_statement = NULL;
+    sqlite3_stmt *statement = db_take(reader->db, SQL_ENTRY_BY_ID, error);
+    if (!statement)
+        return ERR_UNAVAILABLE;
+    db_bind_text(statement, 1, id);
+    enum err err = db_step(reader->db, statement, error);
+    if (err)
+        return err;
+    if (db_int(statement, 2) == ENTRY_GONE) {
+        sqlite3_reset(statement);
+        return ERR_NOT_FOUND;
+    }
+    *ret_statement = statement;
+    return ERR_OK;
+}
+
+/* What there is of an id that only waits. */
+static void guess_target(struct sqlite_reader *reader, struct slice id, struct state_target *target)
+{
+    *target = (struct state_target){.id = id, .create = {.shards = 1}, .slices = 1};
+    for (size_t i = 0; i < reader->event_count; i++)
+        target->is_item = target->is_item || reader->events[i].type == EVENT_REACT;
+    if (reader->event_count > 0)
+        target->incarnation = reader->events[0].incarnation;
+}
+
+static enum err load(struct sqlite_reader *reader, struct slice id, store_target_fn *visit,
+                     void *arg, struct error *error)
+{
+    enum err err = reader_kinds(reader, error);
+    if (!err)
+        err = read_pending(reader, id, error);
+    sqlite3_stmt *statement = NULL;
+    struct state_target target = {.slices = 1};
+    struct item_counts counts;
+    if (!err) {
+        err = find_row(reader, id, &statement, error);
+        if (!err)
+            err = fill_target(reader, statement, true, &counts, &target, error);
+        else if (err == ERR_NOT_FOUND && reader->event_count > 0)
+            err = (guess_target(reader, id, &target), ERR_OK);
+    }
+    if (!err) {
+        target.pending = reader->events;
+        target.pending_count = reader->event_count;
+        visit(arg, &target);
+    }
+    if (statement)
+        sqlite3_reset(statement);
+    number_done(&target.value);
+    return err;
+}
+
+enum err sqlite_load(struct store_reader *base, struct slice id, store_target_fn *visit, void *arg,
+                     struct error *error)
+{
+    struct sqlite_reader *reader = reader_of(base);
+    enum err err = reader_begin(reader, error);
+    if (err)
+        return err;
+    err = load(reader, id, visit, arg, error);
+    forget_events(reader);
+    return reader_end(reader, err);
+}
+
+static enum err load_slice(struct sqlite_reader *reader, struct slice item, uint32_t slice,
+                           store_members_fn *visit, void *arg, struct error *error)
+{
+    enum err err = reader_kinds(reader, error);
+    sqlite3_stmt *statement = NULL;
+    if (!err)
+        err = find_row(reader, item, &statement, error);
+    if (err)
+        return err;
+    struct entry entry;
+    entry_read(statement, &entry);
+    int64_t place = entry.number * (int64_t)STATE_SLICES + slice;
+    int64_t number = entry.number;
+    sqlite3_reset(statement);
+    if (entry.type != ENTRY_ITEM || entry.slices != STATE_SLICES)
+        return ERR_NOT_FOUND;
+    statement = db_take(reader->db, SQL_MEMBERS, error);
+    if (!statement)
+        return ERR_UNAVAILABLE;
+    db_bind_int(statement, 1, place);
+    err = db_step(reader->db, statement, error);
+    if (err && err != ERR_NOT_FOUND)
+        return err;
+    size_t count = 0;
+    bool empty = err == ERR_NOT_FOUND;
+    err = empty ? ERR_OK : read_members(reader, db_slice(statement, 0), number, &count, error);
+    if (!err)
+        visit(arg, reader->groups, count);
+    sqlite3_reset(statement);
+    return err;
+}
+
+enum err sqlite_load_slice(struct store_reader *base, struct slice item, uint32_t slice,
+                           store_members_fn *visit, void *arg, struct error *error)
+{
+    struct sqlite_reader *reader = reader_of(base);
+    enum err err = reader_begin(reader, error);
+    if (err)
+        return err;
+    return reader_end(reader, load_slice(reader, item, slice, visit, arg, error));
+}
+
+/* ---- users and keys ---- */
+
+enum err sqlite_find_user(struct store_reader *base, struct slice name, uint32_t *ret_number,
+                          struct error *error)
+{
+    struct sqlite_reader *reader = reader_of(base);
+    enum err err = reader_begin(reader, error);
+    if (err)
+        return err;
+    return reader_end(reader,
+                      users_find(store_behind(reader), reader->db, name, ret_number, error));
+}
+
+static enum err visit_names(struct sqlite_reader *reader, const uint32_t *numbers, size_t count,
+                            store_name_fn *visit, void *arg, struct error *error)
+{
+    sqlite3_stmt *statement = db_take(reader->db, SQL_USER_NAME, error);
+    if (!statement)
+        return ERR_UNAVAILABLE;
+    for (size_t i = 0; i < count; i++) {
+        db_bind_int(statement, 1, numbers[i]);
+        enum err err = db_step(reader->db, statement, error);
+        if (err == ERR_NOT_FOUND)
+            continue;
+        if (err)
+            return err;
+        visit(arg, numbers[i], db_slice(statement, 0));
+        sqlite3_reset(statement);
+    }
+    return ERR_OK;
+}
+
+enum err sqlite_names(struct store_reader *base, const uint32_t *numbers, size_t count,
+                      store_name_fn *visit, void *arg, struct error *error)
+{
+    struct sqlite_reader *reader = reader_of(base);
+    enum err err = reader_begin(reader, error);
+    if (err)
+        return err;
+    return reader_end(reader, visit_names(reader, numbers, count, visit, arg, error));
+}
+
+static enum err visit_key(sqlite3_stmt *statement, store_key_fn *visit, void *arg,
+                          struct error *error)
+{
+    struct state_key key = {
+        .low = (uint64_t)db_int(statement, 1),
+        .high = (uint64_t)db_int(statement, 2),
+        .fingerprint = (uint64_t)db_int(statement, 3),
+        .changed = db_int(statement, 4) != 0,
+        .held = db_slice(statement, 5),
+        .time_ms = db_int(statement, 7),
+    };
+    if (db_number(statement, 6, &key.value))
+        return error_set(error, ERR_CORRUPT, "keys.row %lld: its value is no number",
+                         (long long)db_int(statement, 0));
+    visit(arg, &key);
+    number_done(&key.value);
+    return ERR_OK;
+}
+
+enum err sqlite_find_key(struct store_reader *base, uint64_t low, uint64_t high,
+                         store_key_fn *visit, void *arg, struct error *error)
+{
+    struct sqlite_reader *reader = reader_of(base);
+    enum err err = reader_begin(reader, error);
+    if (err)
+        return err;
+    sqlite3_stmt *statement = db_take(reader->db, SQL_KEY_FIND, error);
+    if (!statement)
+        return reader_end(reader, ERR_UNAVAILABLE);
+    db_bind_int(statement, 1, (int64_t)low);
+    db_bind_int(statement, 2, (int64_t)high);
+    err = db_step(reader->db, statement, error);
+    if (!err) {
+        err = visit_key(statement, visit, arg, error);
+        sqlite3_reset(statement);
+    }
+    return reader_end(reader, err);
+}
+
+enum err sqlite_keys(struct store_reader *base, int64_t since_ms, uint64_t *cursor, uint32_t limit,
+                     store_key_fn *visit, void *arg, struct error *error)
+{
+    struct sqlite_reader *reader = reader_of(base);
+    enum err err = reader_begin(reader, error);
+    if (err)
+        return err;
+    sqlite3_stmt *statement = db_take(reader->db, SQL_KEYS_FROM, error);
+    if (!statement)
+        return reader_end(reader, ERR_UNAVAILABLE);
+    db_bind_int(statement, 1, (int64_t)*cursor);
+    db_bind_int(statement, 2, limit);
+    uint32_t seen = 0;
+    while (!(err = db_step(reader->db, statement, error))) {
+        seen++;
+        *cursor = (uint64_t)db_int(statement, 0);
+        if (db_int(statement, 7) < since_ms)
+            continue;
+        err = visit_key(statement, visit, arg, error);
+        if (err) {
+            sqlite3_reset(statement);
+            return reader_end(reader, err);
+        }
+    }
+    if (err == ERR_NOT_FOUND && seen < limit)
+        *cursor = 0;
+    return reader_end(reader, err == ERR_NOT_FOUND ? ERR_OK : err);
+}
+
+/* Rows in the order of their numbers; the cursor is the last number and one. */
+enum err sqlite_hashes(struct store_reader *base, bool users, uint64_t *cursor, uint32_t limit,
+                       store_hash_fn *visit, void *arg, struct error *error)
+{
+    struct sqlite_reader *reader = reader_of(base);
+    enum err err = reader_begin(reader, error);
+    if (err)
+        return err;
+    sqlite3_stmt *statement = db_take(reader->db, users ? SQL_USERS_FROM : SQL_ENTRY_IDS, error);
+    if (!statement)
+        return reader_end(reader, ERR_UNAVAILABLE);
+    db_bind_int(statement, 1, (int64_t)*cursor);
+    db_bind_int(statement, 2, limit);
+    uint32_t seen = 0;
+    while (!(err = db_step(reader->db, statement, error))) {
+        seen++;
+        *cursor = (uint64_t)db_int(statement, 0) + (users ? 1 : 0);
+        visit(arg, hash_stable(db_slice(statement, 1)));
+    }
+    if (err == ERR_NOT_FOUND && seen < limit)
+        *cursor = 0;
+    return reader_end(reader, err == ERR_NOT_FOUND ? ERR_OK : err);
+}
+
+/* ---- walking through everything ---- */
+
+static enum err scan(struct sqlite_reader *reader, uint64_t *cursor, uint32_t limit,
+                     store_target_fn *visit, void *arg, struct error *error)
+{
+    enum err err = reader_kinds(reader, error);
+    if (err)
+        return err;
+    sqlite3_stmt *statement = db_take(reader->db, SQL_ENTRY_SCAN, error);
+    if (!statement)
+        return ERR_UNAVAILABLE;
+    db_bind_int(statement, 1, (int64_t)*cursor);
+    db_bind_int(statement, 2, limit);
+    uint32_t seen = 0;
+    while (!(err = db_step(reader->db, statement, error))) {
+        seen++;
+        *cursor = (uint64_t)db_int(statement, 0);
+        if (db_int(statement, 2) == ENTRY_GONE)
+            continue;
+        struct state_target target = {.slices = 1};
+        struct item_counts counts;
+        err = fill_target(reader, statement, false, &counts, &target, error);
+        if (!err)
+            visit(arg, &target);
+        number_done(&target.value);
+        if (err) {
+            sqlite3_reset(statement);
+            return err;
+        }
+    }
+    if (err == ERR_NOT_FOUND && seen < limit)
+        *cursor = 0;
+    return err == ERR_NOT_FOUND ? ERR_OK : err;
+}
+
+enum err sqlite_scan(struct store_reader *base, uint64_t *cursor, uint32_t limit,
+                     store_target_fn *visit, void *arg, struct error *error)
+{
+    struct sqlite_reader *reader = reader_of(base);
+    enum err err = reader_begin(reader, error);
+    if (err)
+        return err;
+    return reader_end(reader, scan(reader, cursor, limit, visit, arg, error));
+}
+
+/* What `user` holds on the item of a row. */
+static enum err held_on(struct sqlite_reader *reader, const struct entry *entry, struct slice name,
+                        bool named, uint32_t number, uint8_t *ret_kind, struct error *error)
+{
+    enum err err;
+    if (entry->slices == 1) {
+        err = sets_find(entry->members, named, number, ret_kind);
+    } else {
+        sqlite3_stmt *statement = db_take(reader->db, SQL_MEMBERS, error);
+        if (!statement)
+            return ERR_UNAVAILABLE;
+        uint32_t slice = bucket_slice(bucket_of(entry->id, name));
+        db_bind_int(statement, 1, entry->number * (int64_t)STATE_SLICES + slice);
+        err = db_step(reader->db, statement, error);
+        *ret_kind = 0;
+        if (err)
+            return err == ERR_NOT_FOUND ? ERR_OK : err;
+        err = sets_find(db_slice(statement, 0), named, number, ret_kind);
+        sqlite3_reset(statement);
+    }
+    return err ? error_set(error, ERR_CORRUPT, "entries.number %lld: its members are damaged",
+                           (long long)entry->number)
+               : ERR_OK;
+}
+
+static enum err items_of(struct sqlite_reader *reader, struct slice user, uint64_t *cursor,
+                         uint32_t limit, store_item_fn *visit, void *arg, struct error *error)
+{
+    uint32_t number;
+    bool named = !user_is_numeric(user, &number);
+    enum err err = reader_kinds(reader, error);
+    if (!err && named)
+        err = users_find(store_behind(reader), reader->db, user, &number, error);
+    if (err == ERR_NOT_FOUND) {
+        *cursor = 0;
+        return ERR_OK;
+    }
+    sqlite3_stmt *statement = err ? NULL : db_take(reader->db, SQL_ENTRY_SCAN, error);
+    if (!statement)
+        return err ? err : ERR_UNAVAILABLE;
+    db_bind_int(statement, 1, (int64_t)*cursor);
+    db_bind_int(statement, 2, limit);
+    uint32_t seen = 0;
+    while (!(err = db_step(reader->db, statement, error))) {
+        seen++;
+        struct entry entry;
+        entry_read(statement, &entry);
+        *cursor = (uint64_t)entry.number;
+        uint8_t kind = 0;
+        if (entry.type != ENTRY_ITEM)
+            continue;
+        err = held_on(reader, &entry, user, named, number, &kind, error);
+        if (err) {
+            sqlite3_reset(statement);
+            return err;
+        }
+        if (kind != 0)
+            visit(arg, entry.id, kind_name(&reader->kinds, kind));
+    }
+    if (err == ERR_NOT_FOUND && seen < limit)
+        *cursor = 0;
+    return err == ERR_NOT_FOUND ? ERR_OK : err;
+}
+
+enum err sqlite_items_of(struct store_reader *base, struct slice user, uint64_t *cursor,
+                         uint32_t limit, store_item_fn *visit, void *arg, struct error *error)
+{
+    struct sqlite_reader *reader = reader_of(base);
+    enum err err = reader_begin(reader, error);
+    if (err)
+        return err;
+    return reader_end(reader, items_of(reader, user, cursor, limit, visit, arg, error));
+}
+
+/* ---- the audit ---- */
+
+/* Counts the members of an item one by one, by kind. */
+static enum err count_members(struct sqlite_reader *reader, const struct entry *entry,
+                              int64_t counts[SETS_KINDS], struct error *error)
+{
+    int64_t all = 0;
+    enum err err = ERR_OK;
+    if (entry->slices == 1) {
+        err = sets_count(entry->members, counts, &all);
+    } else {
+        sqlite3_stmt *statement = db_take(reader->db, SQL_MEMBERS_ALL, error);
+        if (!statement)
+            return ERR_UNAVAILABLE;
+        int64_t first = entry->number * (int64_t)STATE_SLICES;
+        db_bind_int(statement, 1, first);
+        db_bind_int(statement, 2, first + (int64_t)STATE_SLICES - 1);
+        enum err stepped;
+        while (!err && !(stepped = db_step(reader->db, statement, error)))
+            err = sets_count(db_slice(statement, 1), counts, &all);
+        sqlite3_reset(statement);
+        if (!err && stepped != ERR_NOT_FOUND)
+            return stepped;
+    }
+    return err ? error_set(error, ERR_CORRUPT, "entries.number %lld: its members are damaged",
+                           (long long)entry->number)
+               : ERR_OK;
+}
+
+static enum err inspect_item(struct sqlite_reader *reader, const struct entry *entry,
+                             struct slice kind_text, struct number *ret_value, int64_t *ret_members,
+                             struct error *error)
+{
+    struct kind_counts counts;
+    unsigned kind = kind_find(&reader->kinds, kind_text);
+    if (counts_parse(entry->counts, &reader->kinds, &counts))
+        return error_set(error, ERR_CORRUPT, "entries.number %lld: its counts make no sense",
+                         (long long)entry->number);
+    int64_t members[SETS_KINDS] = {0};
+    enum err err = count_members(reader, entry, members, error);
+    bool known = kind < SETS_KINDS && counts.known >> kind & 1;
+    *ret_value = number_of(known ? counts.counts[kind] : 0);
+    *ret_members = kind < SETS_KINDS ? members[kind] : 0;
+    return err;
+}
+
+static enum err inspect(struct sqlite_reader *reader, struct slice id, struct slice kind,
+                        struct number *ret_value, int64_t *ret_members, struct state_mark *ret_mark,
+                        struct error *error)
+{
+    uint32_t indexed;
+    struct log_position base;
+    enum err err = reader_kinds(reader, error);
+    if (!err)
+        err = store_read_mark(reader->db, ret_mark, &indexed, &base, error);
+    sqlite3_stmt *statement = NULL;
+    if (!err)
+        err = find_row(reader, id, &statement, error);
+    if (err)
+        return err;
+    struct entry entry;
+    entry_read(statement, &entry);
+    *ret_members = 0;
+    if ((entry.type == ENTRY_ITEM) != (kind.size > 0))
+        err = ERR_NOT_FOUND;
+    else if (entry.type == ENTRY_ITEM)
+        err = inspect_item(reader, &entry, kind, ret_value, ret_members, error);
+    else if (db_number(statement, 5, ret_value))
+        err = error_set(error, ERR_CORRUPT, "entries.number %lld: its value is no number",
+                        (long long)entry.number);
+    sqlite3_reset(statement);
+    return err;
+}
+
+enum err sqlite_inspect(struct store_reader *base, struct slice id, struct slice kind,
+                        struct number *ret_value, int64_t *ret_members, struct state_mark *ret_mark,
+                        struct error *error)
+{
+    struct sqlite_reader *reader = reader_of(base);
+    enum err err = reader_begin(reader, error);
+    if (err)
+        return err;
+    return reader_end(reader, inspect(reader, id, kind, ret_value, ret_members, ret_mark, error));
+}

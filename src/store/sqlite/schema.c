@@ -1,0 +1,188 @@
+#include "store/sqlite/schema.h"
+
+#include <stdio.h>
+
+/* Steps are never changed once they were released: a new version is a new step. */
+static const char *const steps[] = {
+    /* 1 */
+    "CREATE TABLE entries(" /* counters and items */
+    "  number INTEGER PRIMARY KEY,"
+    "  id TEXT NOT NULL,"
+    "  type INTEGER NOT NULL," /* 0 counter, 1 item, 2 an item that was deleted */
+    "  incarnation INTEGER NOT NULL,"
+    "  updated_ms INTEGER NOT NULL,"
+    "  value,"          /* a counter's: INTEGER, or TEXT beyond 64 bits */
+    "  counts TEXT,"    /* an item's: {\"like\":12,\"dislike\":3} */
+    "  slices INTEGER," /* an item's: 1, or 64 in `members` */
+    "  settings TEXT,"  /* a counter's: {\"shards\":8,...} */
+    "  deadline_ms INTEGER,"
+    "  members BLOB);" /* of an item in one slice */
+    "CREATE UNIQUE INDEX entries_by_id ON entries(id);"
+    "CREATE TABLE members("        /* of items in 64 slices */
+    "  place INTEGER PRIMARY KEY," /* the item's number * 64 + slice */
+    "  members BLOB NOT NULL);"
+    "CREATE TABLE users(number INTEGER PRIMARY KEY, name TEXT NOT NULL);"
+    "CREATE TABLE user_index(" /* hash of the name -> number */
+    "  hash INTEGER, number INTEGER, PRIMARY KEY(hash, number)) WITHOUT ROWID;"
+    "CREATE TABLE user_gaps(" /* numbers below next_user that nobody has yet */
+    "  first INTEGER PRIMARY KEY, last INTEGER NOT NULL);"
+    "CREATE TABLE kinds(number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);"
+    "CREATE TABLE history("
+    "  row INTEGER PRIMARY KEY,"
+    "  item INTEGER NOT NULL," /* entries.number */
+    "  user,"                  /* a number; -1 - users.number; a stub; NULL */
+    "  kind INTEGER NOT NULL," /* kinds.number; 0 = withdrawn */
+    "  time_ms INTEGER NOT NULL);"
+    "CREATE TABLE count_events("
+    "  row INTEGER PRIMARY KEY,"
+    "  event_id BLOB NOT NULL,"
+    "  id TEXT NOT NULL,"
+    "  delta,"
+    "  state INTEGER NOT NULL," /* 0 PENDING 1 RETRYING 2 SUCCESS 3 FAILED 4 DISCARDED */
+    "  retry_count INTEGER NOT NULL,"
+    "  events INTEGER NOT NULL,"
+    "  created_ms INTEGER NOT NULL,"
+    "  processed_ms INTEGER,"
+    "  next_ms INTEGER,"
+    "  reason TEXT,"
+    "  adds_only INTEGER,"
+    "  raw BLOB);"
+    "CREATE INDEX waiting_by_id ON count_events(id, row) WHERE state IN (0, 1, 3);"
+    "CREATE INDEX waiting_by_event ON count_events(event_id) WHERE state IN (0, 1, 3);"
+    "CREATE TABLE dead_letters("
+    "  row INTEGER PRIMARY KEY,"
+    "  event_id BLOB NOT NULL UNIQUE,"
+    "  id TEXT," /* NULL: it could not be read */
+    "  delta,"
+    "  reason TEXT NOT NULL,"
+    "  raw BLOB,"
+    "  segment INTEGER, position INTEGER," /* in the log, of what could not be read */
+    "  retry_count INTEGER NOT NULL,"
+    "  created_ms INTEGER NOT NULL,"
+    "  failed_ms INTEGER NOT NULL);"
+    "CREATE TABLE keys("
+    "  row INTEGER PRIMARY KEY,"
+    "  low INTEGER NOT NULL, high INTEGER NOT NULL,"
+    "  fingerprint INTEGER NOT NULL,"
+    "  changed INTEGER NOT NULL, held TEXT, value,"
+    "  time_ms INTEGER NOT NULL);"
+    "CREATE TABLE bases(" /* what a recount begins with */
+    "  id TEXT PRIMARY KEY, sum NOT NULL, discarded NOT NULL) WITHOUT ROWID;"
+    "CREATE TABLE audit_trail("
+    "  row INTEGER PRIMARY KEY,"
+    "  time_ms INTEGER NOT NULL, what TEXT NOT NULL, id TEXT, text TEXT);"
+    "CREATE TABLE origins("
+    "  origin INTEGER PRIMARY KEY,"
+    "  sequence INTEGER NOT NULL, incarnation INTEGER NOT NULL);"
+    "CREATE TABLE progress("
+    "  only INTEGER PRIMARY KEY CHECK(only = 1),"
+    "  segment INTEGER NOT NULL, position INTEGER NOT NULL,"
+    "  counters INTEGER NOT NULL, items INTEGER NOT NULL, members INTEGER NOT NULL,"
+    "  next_user INTEGER NOT NULL, indexed_users INTEGER NOT NULL,"
+    "  base_segment INTEGER NOT NULL, base_position INTEGER NOT NULL,"
+    "  updated_ms INTEGER NOT NULL);"
+    "INSERT INTO progress VALUES(1,0,0,0,0,0,0,0,0,0,0);"
+
+    "CREATE VIEW counters(id, value, updated, incarnation, settings, expires) AS"
+    "  SELECT id, value, strftime('%Y-%m-%dT%H:%M:%fZ', updated_ms / 1000.0, 'unixepoch'),"
+    "    incarnation, settings,"
+    "    strftime('%Y-%m-%dT%H:%M:%fZ', nullif(deadline_ms, 0) / 1000.0, 'unixepoch')"
+    "  FROM entries WHERE type = 0"
+    "  UNION ALL"
+    "  SELECT e.id || '/' || j.key, j.value,"
+    "    strftime('%Y-%m-%dT%H:%M:%fZ', e.updated_ms / 1000.0, 'unixepoch'), e.incarnation,"
+    "    NULL, NULL"
+    "  FROM entries e, json_each(e.counts) j WHERE e.type = 1;"
+    "CREATE VIEW items(id, kind, count, updated) AS"
+    "  SELECT e.id, j.key, j.value,"
+    "    strftime('%Y-%m-%dT%H:%M:%fZ', e.updated_ms / 1000.0, 'unixepoch')"
+    "  FROM entries e, json_each(e.counts) j WHERE e.type = 1;"
+    "CREATE VIEW reactions(row, item, user, kind, time, time_ms) AS"
+    "  SELECT h.row, e.id,"
+    "    CASE WHEN h.user IS NULL THEN '(erased)'"
+    "         WHEN typeof(h.user) = 'text' THEN h.user"
+    "         WHEN h.user >= 0 THEN CAST(h.user AS TEXT)"
+    "         ELSE (SELECT name FROM users WHERE number = -1 - h.user) END,"
+    "    k.name, strftime('%Y-%m-%dT%H:%M:%fZ', h.time_ms / 1000.0, 'unixepoch'), h.time_ms"
+    "  FROM history h LEFT JOIN entries e ON e.number = h.item"
+    "    LEFT JOIN kinds k ON k.number = h.kind;"
+    "CREATE VIEW who_likes_what(user, item, kind, since) AS"
+    "  SELECT user, item, kind, time FROM reactions WHERE kind IS NOT NULL AND row IN"
+    "    (SELECT max(row) FROM history GROUP BY item, user);"
+    "CREATE VIEW lives(event_id, id, delta, status, retry_count, events, created, processed,"
+    "    next_attempt, reason) AS"
+    "  SELECT lower(hex(event_id)), id, delta,"
+    "    CASE state WHEN 0 THEN 'PENDING' WHEN 1 THEN 'RETRYING' WHEN 2 THEN 'SUCCESS'"
+    "      WHEN 3 THEN 'FAILED' ELSE 'DISCARDED' END, retry_count, events,"
+    "    strftime('%Y-%m-%dT%H:%M:%fZ', created_ms / 1000.0, 'unixepoch'),"
+    "    strftime('%Y-%m-%dT%H:%M:%fZ', processed_ms / 1000.0, 'unixepoch'),"
+    "    strftime('%Y-%m-%dT%H:%M:%fZ', next_ms / 1000.0, 'unixepoch'), reason"
+    "  FROM count_events;"
+    "CREATE VIEW post_count_events(event_id, post_id, kind, delta, status, retry_count,"
+    "    created_at, processed_at) AS"
+    "  SELECT l.event_id, l.id, j.key, j.value, l.status, l.retry_count, l.created, l.processed"
+    "    FROM lives l, json_each(l.delta) j WHERE typeof(l.delta) = 'text' AND"
+    "      substr(l.delta, 1, 1) = '{'"
+    "  UNION ALL"
+    "  SELECT event_id, id, NULL, delta, status, retry_count, created, processed FROM lives"
+    "    WHERE typeof(delta) <> 'text' OR substr(delta, 1, 1) <> '{';"
+    "CREATE VIEW positions(origin, sequence, incarnation) AS SELECT * FROM origins;",
+};
+#define STEP_COUNT ((int)(sizeof(steps) / sizeof(steps[0])))
+
+int schema_version(void)
+{
+    return STEP_COUNT;
+}
+
+static enum err read_pragma(struct db *db, const char *sql, int64_t *ret_value, struct error *error)
+{
+    sqlite3_stmt *statement;
+    int code = sqlite3_prepare_v2(db->handle, sql, -1, &statement, NULL);
+    if (code != SQLITE_OK)
+        return db_fail(db, code, error);
+    code = sqlite3_step(statement);
+    *ret_value = code == SQLITE_ROW ? db_int(statement, 0) : 0;
+    sqlite3_finalize(statement);
+    return code == SQLITE_ROW || code == SQLITE_DONE ? ERR_OK : db_fail(db, code, error);
+}
+
+static enum err check_owner(struct db *db, int64_t *ret_version, struct error *error)
+{
+    int64_t owner;
+    int64_t tables;
+    enum err err = read_pragma(db, "PRAGMA application_id", &owner, error);
+    if (!err)
+        err = read_pragma(db, "PRAGMA user_version", ret_version, error);
+    if (!err)
+        err = read_pragma(db, "SELECT count(*) FROM sqlite_schema", &tables, error);
+    if (err)
+        return err;
+    if (owner != SCHEMA_APPLICATION_ID && (owner != 0 || tables != 0))
+        return error_set(error, ERR_INVALID, "%s is a database, but not one of Tally", db->path);
+    if (*ret_version > STEP_COUNT)
+        return error_set(error, ERR_INVALID,
+                         "%s has schema version %d, and this Tally knows up to %d: use a newer one",
+                         db->path, (int)*ret_version, STEP_COUNT);
+    return ERR_OK;
+}
+
+enum err schema_prepare(struct db *db, struct error *error)
+{
+    int64_t version;
+    enum err err = check_owner(db, &version, error);
+    if (err || version == STEP_COUNT)
+        return err;
+
+    err = db_execute(db, "BEGIN IMMEDIATE", error);
+    for (int64_t step = version; !err && step < STEP_COUNT; step++)
+        err = db_execute(db, steps[step], error);
+    char stamp[128];
+    snprintf(stamp, sizeof(stamp), "PRAGMA application_id=%d; PRAGMA user_version=%d; COMMIT",
+             SCHEMA_APPLICATION_ID, STEP_COUNT);
+    if (!err)
+        err = db_execute(db, stamp, error);
+    if (err && !sqlite3_get_autocommit(db->handle))
+        (void)db_execute(db, "ROLLBACK", NULL);
+    return err;
+}

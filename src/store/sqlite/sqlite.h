@@ -1,0 +1,28 @@
+/* sqlite.h - the store as one SQLite file: SQL for people, no server beside us.
+ *
+ * One connection writes, each reader has its own (WAL mode: nobody waits for anybody).
+ * docs/store.md tells of the tables. A file that is locked, full, damaged, moved or
+ * removed is an outage: every call says so until it is better, and opens it anew. */
+#ifndef STORE_SQLITE_SQLITE_H
+#define STORE_SQLITE_SQLITE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/env.h"
+#include "base/error.h"
+#include "core/store.h"
+
+struct sqlite_store_options {
+    const char *path;
+    const char *vfs;      /* NULL: SQLite's own; the simulator has another (vfs_disk.h) */
+    bool exclusive;       /* one connection for all, no shared memory, one thread */
+    uint64_t cache_bytes; /* of the writer; 0 = a good default */
+};
+
+/* Opens the file, or creates it. ERR_UNAVAILABLE: not now; ERR_INVALID: this is not a
+ * database of ours, or one of a newer Tally. */
+enum err sqlite_store_open(struct env *env, const struct sqlite_store_options *options,
+                           struct store **ret, struct error *error);
+
+#endif
