@@ -34,6 +34,13 @@ void hot_scan(struct hot *hot, uint64_t *cursor, uint32_t limit, hot_visit_fn *v
     hot->ops->scan(hot, cursor, limit, visit, arg);
 }
 
+enum err hot_peek(struct hot *hot, struct slice id, hot_visit_fn *visit, void *arg)
+{
+    assert(hot && visit);
+
+    return hot->ops->peek(hot, id, visit, arg);
+}
+
 void hot_items_of(struct hot *hot, struct slice user, uint64_t *cursor, uint32_t limit,
                   hot_item_fn *visit, void *arg)
 {
@@ -99,6 +106,8 @@ void hot_loaded(struct hot *hot, const struct hot_want *want, const struct hot_f
     assert(hot && want && found);
 
     hot->ops->loaded(hot, want, found);
+    if (found->unasked)
+        return;
     atomic_fetch_add(&hot->arrivals, 1);
     if (hot->arrive)
         hot->arrive(hot->arrive_arg);

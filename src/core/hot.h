@@ -116,6 +116,7 @@ struct hot_want {
  * this code. */
 struct hot_found {
     enum err code;
+    bool unasked; /* handed in although nobody may wait for it: `arrive` is not called */
     const struct state_target *target;   /* TARGET */
     const struct state_members *members; /* SLICE */
     size_t member_count;
@@ -156,6 +157,10 @@ struct hot_ops {
     /* Of what is in memory: visits about `limit` entries from `cursor` on (0 at first) and moves
      * it; 0 afterwards: that was all. What is there all the time is visited once. */
     void (*scan)(struct hot *hot, uint64_t *cursor, uint32_t limit, hot_visit_fn *visit, void *arg);
+
+    /* Visits one counter or item, if it is in memory. ERR_COLD: it is not, and the store may
+     * know it; ERR_NOT_FOUND: there is none. Wants nothing, and does not count as use. */
+    enum err (*peek)(struct hot *hot, struct slice id, hot_visit_fn *visit, void *arg);
 
     /* Visits the items that a user holds a reaction on, from `cursor` on; may
      * look through everything: `limit` bounds the items looked at. */
@@ -228,7 +233,7 @@ struct hot {
     void *want_arg;          /* the first run, may be NULL; any thread */
     hot_progress_fn *arrive; /* something was loaded: run again what was ERR_COLD; any thread */
     void *arrive_arg;
-    _Atomic uint64_t arrivals; /* grows with each loaded(), before `arrive` is called */
+    _Atomic uint64_t arrivals; /* grows with each loaded() that was asked for, before `arrive` */
 };
 
 /* Callers use these, not the table. */
@@ -236,6 +241,7 @@ void hot_run(struct hot *hot, struct batch *batch);
 enum err hot_replay(struct hot *hot, const struct event *event, struct error *error);
 void hot_replay_ahead(struct hot *hot, const struct event *event);
 void hot_scan(struct hot *hot, uint64_t *cursor, uint32_t limit, hot_visit_fn *visit, void *arg);
+enum err hot_peek(struct hot *hot, struct slice id, hot_visit_fn *visit, void *arg);
 void hot_items_of(struct hot *hot, struct slice user, uint64_t *cursor, uint32_t limit,
                   hot_item_fn *visit, void *arg);
 enum err hot_recount(struct hot *hot, struct slice id, struct number *ret_value);

@@ -12,15 +12,18 @@ static uint32_t shards_of(const struct cell *cell, const struct entry *entry)
 }
 
 /* With all cells locked. */
-static void reshard_entry(struct memory_hot *hot, struct cell *cell, struct entry *entry,
-                          uint64_t hash, uint32_t shards, const char *reason, int64_t now_ms)
+static enum err reshard_entry(struct memory_hot *hot, struct cell *cell, struct entry *entry,
+                              uint64_t hash, uint32_t shards, const char *reason, int64_t now_ms)
 {
     bool is_big = entry->kind == ENTRY_COUNTER && entry->flags & ENTRY_BIG;
     if (is_big || shards_of(cell, entry) == shards)
-        return; /* a big counter stays in one piece */
+        return ERR_OK; /* a big counter stays in one piece */
     struct spread *spread;
     if (entry->kind == ENTRY_ITEM) {
-        spread = &cell_crowd(cell, entry, hash)->spread;
+        struct crowd *crowd = cell_crowd(cell, entry, hash);
+        if (!crowd)
+            return ERR_COLD; /* names have to be loaded first */
+        spread = &crowd->spread;
         directory_remove(&hot->directory, spread);
         cell_reshard_item(cell, entry, shards);
         spread->reason = reason;
@@ -37,6 +40,7 @@ static void reshard_entry(struct memory_hot *hot, struct cell *cell, struct entr
     hot->spread_events++;
     if (spread && spread->shards > 1)
         directory_add(&hot->directory, spread);
+    return ERR_OK;
 }
 
 enum err balance_reshard(struct hot *base, struct slice id, uint32_t shards, int64_t now_ms)
@@ -48,10 +52,14 @@ enum err balance_reshard(struct hot *base, struct slice id, uint32_t shards, int
     layer_take_all(hot);
     struct cell *cell = &hot->cells[op.cell];
     struct entry *entry = cell_find(cell, op.hash, op.target);
+    enum err err = ERR_NOT_FOUND;
     if (entry)
-        reshard_entry(hot, cell, entry, op.hash, shards, heat_reason_text(HEAT_BY_HAND), now_ms);
+        err = reshard_entry(hot, cell, entry, op.hash, shards, heat_reason_text(HEAT_BY_HAND),
+                            now_ms);
     layer_release_all(hot);
-    return entry ? ERR_OK : ERR_NOT_FOUND;
+    layer_count_own(hot);
+    layer_tell_wants(hot);
+    return err;
 }
 
 /* What one look at the cells has found to be hot; looked at again under all locks. */
@@ -115,7 +123,8 @@ static void look_at_spread(struct memory_hot *hot, uint32_t duration_ms, uint32_
     layer_take_all(hot); /* nobody adds or removes meanwhile */
     for (uint32_t i = hot->directory.count; i-- > 0;) {
         struct spread *spread = hot->directory.list[i];
-        struct heat_window window = {.writes = atomic_exchange(&spread->writes, 0),
+        spread->window_writes = atomic_exchange(&spread->writes, 0);
+        struct heat_window window = {.writes = (uint64_t)spread->window_writes,
                                      .duration_ms = duration_ms,
                                      .taken_per_mille = taken_per_mille};
         struct heat_verdict verdict =
@@ -188,4 +197,7 @@ void balance_tick(struct hot *base, int64_t now_ms)
     keys_forget(hot->keys, now_ms, SWEEP_RECORDS);
     balance(hot, now_ms);
     layer_free_retired(hot);
+    layer_count_own(hot);
+    drop_tick(hot, now_ms);
+    layer_tell_wants(hot);
 }

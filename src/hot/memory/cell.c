@@ -7,6 +7,7 @@
 
 #include "base/hash.h"
 #include "base/memory.h"
+#include "hot/memory/own.h"
 
 /* Every so many writes one is noted for the search for hot ids. */
 #define HEAT_EVERY 16u
@@ -38,7 +39,7 @@ static void free_contents(struct cell *cell, struct entry *entry)
         if (entry->flags & ENTRY_CROWD)
             cell_retire(cell, &entry->crowd->spread);
         else
-            free(entry->block);
+            own_free(entry->block);
         return;
     }
     struct number value = entry_value(entry);
@@ -46,7 +47,7 @@ static void free_contents(struct cell *cell, struct entry *entry)
     struct rare *rare = cell_rare(cell, entry);
     if (rare && rare->parts)
         cell_retire(cell, &rare->parts->spread);
-    free(rare);
+    own_free(rare);
 }
 
 void cell_done(struct cell *cell)
@@ -86,14 +87,38 @@ struct entry *cell_find(struct cell *cell, uint64_t hash, struct slice id)
     return ref == HEAP_NONE ? NULL : heap_at(&cell->heap, ref);
 }
 
-struct entry *cell_create(struct cell *cell, uint64_t hash, struct slice id, uint8_t kind)
+struct entry *cell_use(struct cell *cell, const struct op *op)
 {
+    struct entry *entry = cell_find(cell, op->hash, op->target);
+    if (entry)
+        entry->used = cell->clock;
+    return entry;
+}
+
+struct entry *cell_put(struct cell *cell, uint64_t hash, struct slice id, uint8_t kind,
+                       uint32_t incarnation)
+{
+    assert(id.size > 0 && id.size <= LIMIT_ID_BYTES);
+
     uint32_t ref = heap_take(&cell->heap, entry_size(id.size));
     struct entry *entry = heap_at(&cell->heap, ref);
-    *entry = (struct entry){
-        .kind = kind, .id_size = (uint16_t)id.size, .incarnation = cell->incarnation};
+    *entry = (struct entry){.kind = kind,
+                            .id_last = (uint8_t)(id.size - 1),
+                            .used = cell->clock,
+                            .incarnation = incarnation};
     memcpy(entry->id, id.data, id.size);
     table_add(&cell->table, hash, ref);
+    if (kind == ENTRY_COUNTER)
+        cell->hot_counters++;
+    else
+        cell->hot_items++;
+    return entry;
+}
+
+struct entry *cell_create(struct cell *cell, uint64_t hash, struct slice id, uint8_t kind)
+{
+    struct entry *entry = cell_put(cell, hash, id, kind, cell->incarnation);
+    entry_set_generation(entry, cell->generation);
     if (kind == ENTRY_COUNTER)
         cell->counters++;
     else
@@ -127,7 +152,7 @@ struct rare *cell_make_rare(struct cell *cell, struct entry *counter)
     if (counter->rare != 0)
         return cell->rares[counter->rare].rare;
 
-    struct rare *rare = memory_take(sizeof(*rare));
+    struct rare *rare = own_take(sizeof(*rare));
     *rare = (struct rare){.create = {.shards = 1}, .reason = heat_reason_text(HEAT_UNCHANGED)};
     counter->rare = take_rare_place(cell);
     cell->rares[counter->rare].rare = rare;
@@ -164,14 +189,14 @@ bool cell_is_expired(const struct cell *cell, const struct entry *counter, int64
     return idle_s != 0 && now_ms / 1000 >= (int64_t)counter->written_s + idle_s;
 }
 
-void cell_drop(struct cell *cell, uint64_t hash, struct entry *entry)
+void cell_take_out(struct cell *cell, uint64_t hash, struct entry *entry)
 {
     uint32_t ref = find_ref(cell, hash, entry_id(entry));
     assert(ref != HEAP_NONE);
 
     if (entry->kind == ENTRY_COUNTER) {
         struct rare *rare = cell_rare(cell, entry);
-        cell->counters--;
+        cell->hot_counters--;
         cell->big -= (entry->flags & ENTRY_BIG) != 0;
         cell->mortal -= cell_is_mortal(rare);
         cell->spread -= rare && rare->parts;
@@ -181,15 +206,27 @@ void cell_drop(struct cell *cell, uint64_t hash, struct entry *entry)
             cell->rare_free = entry->rare;
         }
     } else {
-        cell->items--;
+        cell->hot_items--;
         cell->spread -= entry->flags & ENTRY_CROWD && entry->crowd->spread.shards > 1;
-        cell->members -= entry->flags & ENTRY_CROWD ? (uint64_t)crowd_size(entry->crowd)
-                                                    : entry->block_head.count;
         free_contents(cell, entry);
     }
     cell->last_ref = HEAP_NONE;
     table_remove(&cell->table, hash, ref);
-    heap_give(&cell->heap, ref, entry_size(entry->id_size));
+    heap_give(&cell->heap, ref, entry_size(entry_id_size(entry)));
+}
+
+void cell_drop(struct cell *cell, uint64_t hash, struct entry *entry)
+{
+    if (entry->kind == ENTRY_COUNTER) {
+        cell->counters--;
+    } else {
+        cell->items--;
+        cell->members -= entry->flags & ENTRY_CROWD ? (uint64_t)crowd_size(entry->crowd)
+                                                    : entry->block_head.count;
+    }
+    cell_take_out(cell, hash, entry);
+    if (cell->cold)
+        cold_bury(cell->cold, hash, cell->generation);
 }
 
 uint64_t cell_fingerprint(const struct kinds *kinds, const struct op *op)
@@ -269,7 +306,9 @@ enum cell_result cell_fail(struct op *op, enum err code)
 
 struct entry *cell_entry_for_read(struct cell *cell, const struct cell_turn *turn, struct op *op)
 {
-    struct entry *entry = cell_find(cell, op->hash, op->target);
+    struct entry *entry = cell_use(cell, op);
+    if (!entry && cell_is_cold(cell, turn, op))
+        return NULL;
     /* "item/kind" names an item's counter; a plain counter has none of that name. */
     if (!entry || (entry->kind == ENTRY_COUNTER &&
                    (op->target_kind != 0 || cell_is_expired(cell, entry, turn->now_ms)))) {
@@ -353,9 +392,11 @@ static enum cell_result run_describe(struct cell *cell, const struct cell_turn *
 
 enum cell_result cell_run_delete(struct cell *cell, const struct cell_turn *turn, struct op *op)
 {
-    struct entry *entry = cell_find(cell, op->hash, op->target);
-    if (!entry)
+    struct entry *entry = cell_use(cell, op);
+    if (!entry) {
+        cell_is_cold(cell, turn, op);
         return CELL_DONE;
+    }
     if (turn->room)
         return cell_fail(op, turn->room);
     bool is_counter = entry->kind == ENTRY_COUNTER;
@@ -381,6 +422,7 @@ void cell_create_as_asked(struct cell *cell, uint64_t hash, struct entry *entry,
     if (entry->kind == ENTRY_ITEM) {
         if (asked->shards > 1) {
             struct crowd *crowd = cell_crowd(cell, entry, hash);
+            assert(crowd); /* nobody is in it yet */
             cell_reshard_item(cell, entry, asked->shards);
             crowd->spread.asked = asked->shards;
             crowd->spread.reason = heat_reason_text(HEAT_CREATED);
@@ -388,7 +430,7 @@ void cell_create_as_asked(struct cell *cell, uint64_t hash, struct entry *entry,
         }
         return;
     }
-    entry->written_s = (uint32_t)(now_ms / 1000);
+    cell_touch(cell, entry, now_ms);
     struct rare *rare = cell_make_rare(cell, entry);
     rare->create = *asked;
     cell->mortal += cell_is_mortal(rare);
@@ -401,11 +443,15 @@ void cell_create_as_asked(struct cell *cell, uint64_t hash, struct entry *entry,
 
 static enum cell_result run_create(struct cell *cell, const struct cell_turn *turn, struct op *op)
 {
-    struct entry *entry = cell_find(cell, op->hash, op->target);
+    struct entry *entry = cell_use(cell, op);
+    if (!entry && cell_is_cold(cell, turn, op))
+        return CELL_DONE;
     bool is_over =
         entry && entry->kind == ENTRY_COUNTER && cell_is_expired(cell, entry, turn->now_ms);
     if (entry && !is_over)
         return cell_fail(op, ERR_EXISTS);
+    if (turn->tight && !entry)
+        return cell_fail(op, ERR_NO_MEMORY);
     if (op->create->has_floor && op->create->floor > 0)
         return cell_fail(op, ERR_INVALID); /* it would begin below its floor */
     if (turn->room)
@@ -435,10 +481,11 @@ static enum cell_result run_routed(struct cell *cell, const struct cell_turn *tu
 {
     struct spread *spread = op->route;
     enum cell_result result = CELL_ELSEWHERE;
-    if (!spread->gone)
+    bool gone = atomic_load_explicit(&spread->gone, memory_order_relaxed);
+    if (!gone)
         result = spread->is_item ? item_run_in_slice(cell, turn, op, (struct crowd *)spread)
                                  : counter_run_in_part(cell, turn, op, (struct parts *)spread);
-    if (spread->gone || (result != CELL_DONE && !spread->is_item)) {
+    if (gone || (result != CELL_DONE && !spread->is_item)) {
         op->cell = spread->home;
         op->route = NULL;
     }
@@ -469,7 +516,8 @@ enum cell_result cell_run(struct cell *cell, const struct cell_turn *turn, struc
         return counter_run_expire(cell, turn, op);
     case OP_EXISTS:
         op->changed = cell_entry_for_read(cell, turn, op) != NULL;
-        op->code = ERR_OK;
+        if (op->code == ERR_NOT_FOUND)
+            op->code = ERR_OK;
         return CELL_DONE;
     case OP_DEADLINE:
         return counter_run_deadline(cell, turn, op);

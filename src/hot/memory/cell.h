@@ -20,9 +20,11 @@
 #include "core/kinds.h"
 #include "core/op.h"
 #include "core/shard.h"
+#include "hot/memory/cold.h"
 #include "hot/memory/entry.h"
 #include "hot/memory/heap.h"
 #include "hot/memory/members.h"
+#include "hot/memory/saves.h"
 #include "hot/memory/table.h"
 #include "hot/memory/users.h"
 
@@ -33,6 +35,11 @@ struct cell {
     struct users *users;       /* borrowed */
     uint64_t hash_key;         /* of hash_keyed() */
     uint32_t idle_s;           /* counters without an own setting expire after; 0 = never */
+
+    /* Where there is a store; see cold.h and saves.h. */
+    struct cold *cold;  /* borrowed; NULL: there is none, and nothing is ever cold */
+    uint8_t generation; /* that writes belong to; 0 = there is no store */
+    uint8_t clock;      /* what `used` of a record is set to; goes round */
 
     uint64_t sequence;    /* of the last event */
     uint64_t ticket;      /* of the last section */
@@ -48,14 +55,23 @@ struct cell {
 
     struct spread *retired; /* given up, still to be freed by who holds the lock */
 
+    /* What there is, in memory or not: loading and dropping do not change these. A
+     * cell's own may be below zero, which is why only their sums mean something. */
     uint64_t counters;
     uint64_t items;
     uint64_t members; /* of items whose home this is; of spread ones by slice */
+
+    /* What is in memory. */
+    uint64_t hot_counters;
+    uint64_t hot_items;
+    uint64_t loads; /* targets and slices */
+    uint64_t dropped;
     uint64_t big;
     uint64_t spread; /* records of this cell that are on more than one shard */
     uint64_t expired;
-    uint64_t mortal; /* counters that have a deadline or an idle time of their own */
-    uint32_t sweep;  /* record at which the search for expired ones goes on */
+    uint64_t mortal;  /* counters that have a deadline or an idle time of their own */
+    uint32_t sweep;   /* record at which the search for expired ones goes on */
+    uint32_t drop_at; /* and that for those that may leave memory */
 
     struct heat_sample heat; /* which ids are written most, since the last look */
     _Atomic uint64_t writes; /* since the last look; read by others without the lock */
@@ -69,6 +85,7 @@ struct cell_turn {
     int64_t now_ms;
     enum err room;               /* ERR_OK, or why nothing may be written now */
     bool alone;                  /* all cells are locked by us */
+    bool tight;                  /* memory is at its limit: nothing may be added to it */
     struct shard_picker *picker; /* of this worker */
     const struct cell *cells;    /* all 64, for their loads */
 };
@@ -105,18 +122,48 @@ struct cell_target {
     uint16_t bucket;
 };
 
-/* Takes an event that is in the log. The cell is the home of its target. */
+/* Takes an event that is in the log. The cell is the home of its target. ERR_COLD:
+ * something has to be loaded first, and is wanted. */
 enum err cell_replay(struct cell *cell, const struct event *event, const struct cell_target *target,
                      struct error *error);
 
+/* Takes an event on top of what was loaded: the store has it, and could not apply it
+ * (yet). The record's totals are the caller's to put right. */
+enum err cell_replay_pending(struct cell *cell, const struct event *event,
+                             const struct cell_target *target, struct error *error);
+
 /* The record of an id, or NULL. */
 struct entry *cell_find(struct cell *cell, uint64_t hash, struct slice id);
+
+/* A record that was loaded, of the given incarnation; there is none of this id. */
+struct entry *cell_put(struct cell *cell, uint64_t hash, struct slice id, uint8_t kind,
+                       uint32_t incarnation);
+
+/* Is everything that was written to the record in the store? */
+bool cell_is_saved(const struct cell *cell, const struct entry *entry, const struct saves *saves);
+
+/* The record leaves memory, and the store has it: true. False: it has to stay, because it
+ * is not saved, something of it is being loaded, or it is spread and not all cells are
+ * locked. */
+bool cell_forget(struct cell *cell, uint64_t hash, struct entry *entry, const struct saves *saves,
+                 bool alone);
+
+/* Looks at up to `limit` records and lets those go that are saved and were not used
+ * for `age` on the cell's clock. Returns how many it has looked at: fewer, when the
+ * end was reached. *ret_stuck: the next one is spread, and takes all cells. */
+uint32_t cell_forget_idle(struct cell *cell, const struct saves *saves, uint32_t age,
+                          uint32_t limit, bool alone, bool *ret_stuck);
 
 struct rare *cell_rare(const struct cell *cell, const struct entry *counter);
 
 /* Looks at up to `limit` records and deletes those whose time is over. False: the
  * next one is spread, to be swept with all cells locked. */
 bool cell_sweep(struct cell *cell, const struct cell_turn *turn, uint32_t limit);
+
+/* Counts, by their age on the cell's clock, those of the next records that may go. */
+#define CELL_AGES 128u
+void cell_sample_ages(struct cell *cell, const struct saves *saves, uint32_t limit,
+                      uint32_t counts[CELL_AGES]);
 
 /* Gives a counter `shards` parts, or folds it to none (1); all cells are locked,
  * or the counter has just been made. A big counter stays in one piece. */
@@ -125,7 +172,8 @@ void cell_reshard_counter(struct cell *cell, struct entry *counter, uint32_t sha
 /* The same for an item, which must be fit for it: see cell_crowd(). */
 void cell_reshard_item(struct cell *cell, struct entry *item, uint32_t shards);
 
-/* Makes an item fit to be spread: 64 slices. */
+/* Makes an item fit to be spread: 64 slices. NULL: names have to be loaded first, and
+ * are wanted. */
 struct crowd *cell_crowd(struct cell *cell, struct entry *item, uint64_t hash);
 
 #endif

@@ -3,7 +3,8 @@
  *   cell.c         records, their birth and death; which file decides an op
  *   counter.c      counters
  *   item.c         items and reactions
- *   cell_replay.c  events from the log */
+ *   cell_replay.c  events from the log
+ *   cell_cold.c    what is not in memory, and what may leave it */
 #ifndef HOT_MEMORY_CELL_OWN_H
 #define HOT_MEMORY_CELL_OWN_H
 
@@ -18,9 +19,45 @@ struct entry *cell_create(struct cell *cell, uint64_t hash, struct slice id, uin
 void cell_create_as_asked(struct cell *cell, uint64_t hash, struct entry *entry,
                           const struct op_create *asked, int64_t now_ms);
 
-/* Takes a record out and frees what it has. Its pieces in other cells go with
- * it: all cells are locked, or there are none. */
+/* Takes a record out for good and frees what it has. Its pieces in other cells go
+ * with it: all cells are locked, or there are none. */
 void cell_drop(struct cell *cell, uint64_t hash, struct entry *entry);
+
+/* The same for one that the store keeps: the totals stay. */
+void cell_take_out(struct cell *cell, uint64_t hash, struct entry *entry);
+
+/* The record of an op's target, or NULL; it counts as used. */
+struct entry *cell_use(struct cell *cell, const struct op *op);
+
+/* There is no record of the target. True: the store may have it, and the op has to wait
+ * or is refused: op->code. */
+bool cell_ask(struct cell *cell, const struct cell_turn *turn, struct op *op);
+static inline bool cell_is_cold(struct cell *cell, const struct cell_turn *turn, struct op *op)
+{
+    return cell->cold && cell_ask(cell, turn, op);
+}
+
+/* The same while replaying: ERR_OK, and there is none, or ERR_COLD. */
+enum err cell_ask_to_replay(struct cell *cell, uint64_t hash, struct slice id, struct error *error);
+
+/* Wants what is lacking. */
+enum err cell_ask_members(struct cell *cell, uint64_t hash, struct slice item,
+                          const struct members_lack *lack);
+
+/* The record was written to: notes when, and that it is not saved. */
+static inline void cell_touch(const struct cell *cell, struct entry *entry, int64_t now_ms)
+{
+    entry->written_s = (uint32_t)(now_ms / 1000);
+    entry->used = cell->clock;
+    entry_set_generation(entry, cell->generation);
+}
+
+static inline void cell_touch_spread(const struct cell *cell, struct spread *spread, int64_t now_ms)
+{
+    atomic_store_explicit(&spread->written_s, (uint32_t)(now_ms / 1000), memory_order_relaxed);
+    uint16_t stamp = (uint16_t)(cell->clock << 8 | cell->generation);
+    atomic_store_explicit(&spread->stamp, stamp, memory_order_relaxed);
+}
 
 /* Another worker may be on its way to a piece of it: whoever holds the locks
  * takes the list and frees it when that cannot be any more. */
@@ -84,8 +121,9 @@ enum cell_result item_run_in_slice(struct cell *cell, const struct cell_turn *tu
 
 void item_counts(const struct cell *cell, const struct entry *item, int64_t *ret_counts);
 
-/* A crowd that has outgrown one slice is cut into 64 before the next change. */
-void item_split_if_large(struct cell *cell, struct entry *item);
+/* A crowd that has outgrown one slice is cut into 64 before the next change. ERR_COLD:
+ * names have to be loaded for that. */
+enum err item_split_if_large(struct cell *cell, struct entry *item, uint64_t hash);
 
 /* Puts a change into the item's members, which grow into another form when they
  * must. The caller owns the slice. */

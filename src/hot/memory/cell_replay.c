@@ -21,6 +21,9 @@ static enum err record_for_event(struct cell *cell, const struct event *event, s
     struct entry *entry = cell_find(cell, hash, target);
     *ret_entry = NULL;
     if (!entry) {
+        enum err err = cell_ask_to_replay(cell, hash, target, error);
+        if (err)
+            return err;
         if (event->incarnation == cell->incarnation)
             *ret_entry = cell_create(cell, hash, target, kind);
         else if (event->incarnation > cell->incarnation)
@@ -45,7 +48,6 @@ static enum err replay_amount(struct cell *cell, const struct event *event, stru
     if (err || !counter)
         return err;
 
-    uint32_t written = (uint32_t)(event->time_ms / 1000);
     struct rare *rare = cell_rare(cell, counter);
     if (rare && rare->parts) {
         int64_t total;
@@ -54,14 +56,21 @@ static enum err replay_amount(struct cell *cell, const struct event *event, stru
         err = event->amount.big ? ERR_OUT_OF_RANGE
                                 : parts_add(rare->parts, 0, event->amount.small, &total);
         rare->parts->has_floor = had_floor;
-        atomic_store(&rare->parts->spread.written_s, written);
+        cell_touch_spread(cell, &rare->parts->spread, event->time_ms);
         if (!err)
             return ERR_OK;
         cell_reshard_counter(cell, counter, 1);
     }
     counter_add_value(cell, counter, &event->amount);
-    counter->written_s = written;
+    cell_touch(cell, counter, event->time_ms);
     return ERR_OK;
+}
+
+static void touch_item(struct cell *cell, struct entry *item, int64_t time_ms)
+{
+    cell_touch(cell, item, time_ms);
+    if (item->flags & ENTRY_CROWD)
+        cell_touch_spread(cell, &item->crowd->spread, time_ms);
 }
 
 static enum err replay_reaction(struct cell *cell, const struct event *event, struct slice target,
@@ -82,17 +91,27 @@ static enum err replay_reaction(struct cell *cell, const struct event *event, st
     if (err || !item)
         return err;
 
-    item_split_if_large(cell, item);
-    uint8_t held = item->flags & ENTRY_CROWD
-                       ? crowd_held(item->crowd, crowd_slice_of(item->crowd, bucket), user)
-                       : block_held(item, user);
+    if (event->erased) { /* whoever it was has withdrawn it since, in another such event */
+        touch_item(cell, item, event->time_ms);
+        return ERR_OK;
+    }
+    err = item_split_if_large(cell, item, hash);
+    if (err)
+        return err;
+    uint8_t held;
+    if (item->flags & ENTRY_CROWD) {
+        uint32_t slice = crowd_slice_of(item->crowd, bucket);
+        if (crowd_misses(item->crowd, slice))
+            return error_set(error, cold_ask_slice(cell->cold, hash, target, slice),
+                             "slice %u of '%.*s' is in the store", slice, SLICE_ARGS(target));
+        held = crowd_held(item->crowd, slice, user);
+    } else {
+        held = block_held(item, user);
+    }
     if (held != before || before == after)
         return cannot_follow(event, "the user holds another reaction", error);
     item_change(cell, item, hash, user, bucket, before, after);
-    item->written_s = (uint32_t)(event->time_ms / 1000);
-    if (item->flags & ENTRY_CROWD)
-        atomic_store_explicit(&item->crowd->spread.written_s, item->written_s,
-                              memory_order_relaxed);
+    touch_item(cell, item, event->time_ms);
     return ERR_OK;
 }
 
@@ -104,6 +123,9 @@ static enum err replay_delete(struct cell *cell, const struct event *event, stru
     if (!is_next && cell->incarnation != 0)
         return cannot_follow(event, "a later deletion came before it", error);
     struct entry *entry = cell_find(cell, hash, target);
+    enum err err = entry ? ERR_OK : cell_ask_to_replay(cell, hash, target, error);
+    if (err)
+        return err;
     if (entry && entry->incarnation == event->incarnation)
         cell_drop(cell, hash, entry);
     cell->incarnation = event->next_incarnation;
@@ -119,8 +141,23 @@ static enum err replay_create(struct cell *cell, const struct event *event, stru
         return cannot_follow(event, "it is of an incarnation yet to come", error);
     if (cell_find(cell, hash, target))
         return cannot_follow(event, "it exists already", error);
+    enum err err = cell_ask_to_replay(cell, hash, target, error);
+    if (err)
+        return err;
     struct entry *entry = cell_create(cell, hash, target, target_kind ? ENTRY_ITEM : ENTRY_COUNTER);
     cell_create_as_asked(cell, hash, entry, &event->create, event->time_ms);
+    return ERR_OK;
+}
+
+static enum err replay_expire(struct cell *cell, const struct event *event, struct slice target,
+                              uint64_t hash, struct error *error)
+{
+    struct entry *counter = cell_find(cell, hash, target);
+    enum err err = counter ? ERR_OK : cell_ask_to_replay(cell, hash, target, error);
+    if (err)
+        return err;
+    if (counter && counter->kind == ENTRY_COUNTER && counter->incarnation == event->incarnation)
+        counter_set_deadline(cell, counter, event->deadline_ms);
     return ERR_OK;
 }
 
@@ -139,15 +176,58 @@ enum err cell_replay(struct cell *cell, const struct event *event, const struct 
         return replay_delete(cell, event, id, hash, error);
     case EVENT_CREATE:
         return replay_create(cell, event, id, target->kind, hash, error);
-    case EVENT_EXPIRE: {
-        struct entry *counter = cell_find(cell, hash, id);
-        if (counter && counter->kind == ENTRY_COUNTER && counter->incarnation == event->incarnation)
-            counter_set_deadline(cell, counter, event->deadline_ms);
-        return ERR_OK;
-    }
+    case EVENT_EXPIRE:
+        return replay_expire(cell, event, id, hash, error);
     case EVENT_NOTHING:
     case EVENT_REPAIR:
         return ERR_OK;
     }
     return cannot_follow(event, "its type is not known", error);
+}
+
+/* The user's slice may be missing: then only the counts follow, and the members do
+ * when the slice is loaded, with the same events on top. */
+static enum err replay_pending_reaction(struct cell *cell, const struct event *event,
+                                        const struct cell_target *target, struct entry *item,
+                                        struct error *error)
+{
+    uint8_t before = kinds_find(cell->kinds, event->before);
+    uint8_t after = kinds_find(cell->kinds, event->after);
+    bool is_missing = item->flags & ENTRY_CROWD &&
+                      crowd_misses(item->crowd, crowd_slice_of(item->crowd, target->bucket));
+    if (!is_missing || before == after)
+        return replay_reaction(cell, event, target->id, target->hash, target->user, target->bucket,
+                               error);
+    if (item->incarnation == event->incarnation)
+        crowd_count(item->crowd, before, after);
+    return ERR_OK;
+}
+
+enum err cell_replay_pending(struct cell *cell, const struct event *event,
+                             const struct cell_target *target, struct error *error)
+{
+    struct entry *entry = cell_find(cell, target->hash, target->id);
+    if (event->type == EVENT_DELETE) {
+        if (entry && entry->incarnation == event->incarnation)
+            cell_take_out(cell, target->hash, entry);
+        return ERR_OK;
+    }
+    if (event->type == EVENT_NOTHING || event->type == EVENT_REPAIR)
+        return ERR_OK;
+    bool is_item = event->type == EVENT_REACT || target->kind != 0;
+    if (!entry)
+        entry = cell_put(cell, target->hash, target->id, is_item ? ENTRY_ITEM : ENTRY_COUNTER,
+                         event->incarnation);
+    if (event->type == EVENT_CREATE) {
+        if (entry->kind == ENTRY_COUNTER) {
+            struct rare *rare = cell_make_rare(cell, entry);
+            cell->mortal -= cell_is_mortal(rare);
+            rare->create = event->create;
+            cell->mortal += cell_is_mortal(rare);
+        }
+        return ERR_OK;
+    }
+    if (event->type == EVENT_REACT && !event->erased && entry->kind == ENTRY_ITEM)
+        return replay_pending_reaction(cell, event, target, entry, error);
+    return cell_replay(cell, event, target, error);
 }

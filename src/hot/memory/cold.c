@@ -321,6 +321,16 @@ enum err cold_ask_target(struct cold *cold, uint64_t hash, uint64_t stable_hash,
     return ask(cold, &(struct question){.kind = HOT_WANT_TARGET, .hash = hash, .id = id});
 }
 
+bool cold_may_have(struct cold *cold, uint64_t hash, uint64_t stable_hash)
+{
+    if (atomic_load(&cold->told[HOT_WANT_TARGET]) && !filter_may_have(cold->targets, stable_hash))
+        return false;
+    lock_take(&cold->lock);
+    bool may = !is_absent(cold, HOT_WANT_TARGET, hash);
+    lock_release(&cold->lock);
+    return may;
+}
+
 enum err cold_ask_user(struct cold *cold, uint64_t hash, struct slice name)
 {
     if (atomic_load(&cold->told[HOT_WANT_USER]) && !filter_may_have(cold->users, hash_stable(name)))

@@ -45,6 +45,9 @@ enum err cold_ask_key(struct cold *cold, uint64_t low, uint64_t high);
 enum err cold_ask_slice(struct cold *cold, uint64_t hash, struct slice item, uint32_t slice);
 enum err cold_ask_names(struct cold *cold, const uint32_t *numbers, size_t count);
 
+/* Might the store have it? Nothing is wanted because of this. */
+bool cold_may_have(struct cold *cold, uint64_t hash, uint64_t stable_hash);
+
 /* Has anything been added to the wants since this was last asked? */
 bool cold_has_news(struct cold *cold);
 

@@ -70,6 +70,10 @@ static struct entry *counter_for_write(struct cell *cell, const struct cell_turn
         op->code = ERR_WRONG_TYPE;
         return NULL;
     }
+    if (!entry && turn->tight) {
+        op->code = ERR_NO_MEMORY;
+        return NULL;
+    }
     if (entry && cell_is_expired(cell, entry, turn->now_ms)) {
         cell_expire(cell, turn, op->hash, entry);
         entry = NULL;
@@ -90,11 +94,10 @@ uint8_t cell_pick(const struct cell_turn *turn, const struct op *op, const struc
     return spread_cell(spread->home, spread->shards, shard);
 }
 
-static void touch_parts(struct parts *parts, int64_t now_ms)
+static void touch_parts(const struct cell *cell, struct parts *parts, int64_t now_ms)
 {
     atomic_fetch_add_explicit(&parts->spread.writes, 1, memory_order_relaxed);
-    atomic_store_explicit(&parts->spread.written_s, (uint32_t)(now_ms / 1000),
-                          memory_order_relaxed);
+    cell_touch_spread(cell, &parts->spread, now_ms);
 }
 
 /* Adds to the part of a spread counter that this cell owns. */
@@ -114,7 +117,7 @@ static enum cell_result add_to_part(struct cell *cell, const struct cell_turn *t
     op->value = number_of(total);
     cell_note_write(cell, op);
     if (op->changed || op->key.size > 0) {
-        touch_parts(parts, turn->now_ms);
+        touch_parts(cell, parts, turn->now_ms);
         emit_amount(cell, turn, op, EVENT_ADD, parts->spread.incarnation, &op->amount);
     }
     return CELL_DONE;
@@ -158,7 +161,9 @@ enum cell_result counter_run_add(struct cell *cell, const struct cell_turn *turn
     if (turn->room)
         return cell_fail(op, turn->room);
 
-    struct entry *counter = cell_find(cell, op->hash, op->target);
+    struct entry *counter = cell_use(cell, op);
+    if (!counter && cell_is_cold(cell, turn, op))
+        return CELL_DONE;
     if (!turn->alone && counter_is_spread(cell, counter)) {
         if (cell_is_expired(cell, counter, turn->now_ms))
             return CELL_ALONE;
@@ -182,7 +187,7 @@ enum cell_result counter_run_add(struct cell *cell, const struct cell_turn *turn
     counter_answer(op, counter);
     cell_note_write(cell, op);
     if (op->changed || op->key.size > 0) {
-        counter->written_s = (uint32_t)(turn->now_ms / 1000);
+        cell_touch(cell, counter, turn->now_ms);
         emit_amount(cell, turn, op, EVENT_ADD, counter->incarnation, &op->amount);
     }
     return CELL_DONE;
@@ -197,18 +202,20 @@ static void set_value(struct cell *cell, struct entry *counter, const struct num
         cell_reshard_counter(cell, counter, 1);
     if (rare && rare->parts) {
         parts_set(rare->parts, value->small);
-        touch_parts(rare->parts, now_ms);
+        touch_parts(cell, rare->parts, now_ms);
         return;
     }
     counter_add_value(cell, counter, difference);
-    counter->written_s = (uint32_t)(now_ms / 1000);
+    cell_touch(cell, counter, now_ms);
 }
 
 enum cell_result counter_run_set(struct cell *cell, const struct cell_turn *turn, struct op *op)
 {
     if (turn->room)
         return cell_fail(op, turn->room);
-    struct entry *counter = cell_find(cell, op->hash, op->target);
+    struct entry *counter = cell_use(cell, op);
+    if (!counter && cell_is_cold(cell, turn, op))
+        return CELL_DONE;
     if (!turn->alone && counter_is_spread(cell, counter))
         return CELL_ALONE;
     bool created = false;
@@ -249,6 +256,7 @@ void counter_set_deadline(struct cell *cell, struct entry *counter, int64_t dead
     if (!rare && deadline_ms == 0)
         return;
     rare = cell_make_rare(cell, counter);
+    entry_set_generation(counter, cell->generation);
     cell->mortal -= cell_is_mortal(rare);
     rare->deadline_ms = deadline_ms;
     if (rare->parts)
@@ -258,9 +266,11 @@ void counter_set_deadline(struct cell *cell, struct entry *counter, int64_t dead
 
 enum cell_result counter_run_expire(struct cell *cell, const struct cell_turn *turn, struct op *op)
 {
-    struct entry *entry = cell_find(cell, op->hash, op->target);
-    if (!entry)
+    struct entry *entry = cell_use(cell, op);
+    if (!entry) {
+        cell_is_cold(cell, turn, op);
         return CELL_DONE;
+    }
     if (entry->kind != ENTRY_COUNTER)
         return cell_fail(op, ERR_WRONG_TYPE);
     if (cell_is_expired(cell, entry, turn->now_ms))
@@ -308,6 +318,7 @@ static void take_parts(const struct cell *cell, struct rare *rare, struct entry 
     parts->idle_s = cell_idle_s(cell, rare);
     atomic_store(&parts->deadline_ms, rare->deadline_ms);
     atomic_store(&parts->spread.written_s, counter->written_s);
+    atomic_store(&parts->spread.stamp, (uint16_t)(counter->used << 8 | entry_generation(counter)));
     rare->parts = parts;
 }
 
@@ -320,6 +331,7 @@ void cell_reshard_counter(struct cell *cell, struct entry *counter, uint32_t sha
     if (old) {
         counter->small = atomic_load(&old->total);
         counter->written_s = atomic_load(&old->spread.written_s);
+        entry_set_generation(counter, cell->generation); /* of any of its cells: not saved yet */
         rare->parts = NULL;
         cell->spread--;
         cell_retire(cell, &old->spread);

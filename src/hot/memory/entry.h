@@ -4,9 +4,9 @@
  * then the id. What few counters have (a floor, a deadline, shards) is kept
  * aside, in struct rare.
  *
- *   counter  kind flags id_size | incarnation | written_s rare | small or big | id
- *   item     kind flags id_size | incarnation | written_s ···· | block or crowd | id
- *                                                count tag mixed
+ *   counter  kind flags id_last used | incarnation | written_s rare | small or big | id
+ *   item     kind flags id_last used | incarnation | written_s ···· | block or crowd | id
+ *                                                     count tag mixed
  */
 #ifndef HOT_MEMORY_ENTRY_H
 #define HOT_MEMORY_ENTRY_H
@@ -16,14 +16,18 @@
 
 #include "base/number.h"
 #include "base/slice.h"
+#include "core/limits.h"
 #include "core/op.h"
 
 enum entry_kind { ENTRY_FREE, ENTRY_COUNTER, ENTRY_ITEM };
 
 enum entry_flag {
-    ENTRY_BIG = 1,   /* a counter beyond 64 bits */
-    ENTRY_CROWD = 2, /* an item with more members than a block holds */
+    ENTRY_BIG = 1,    /* a counter beyond 64 bits */
+    ENTRY_CROWD = 2,  /* an item with more members than a block holds */
+    ENTRY_LOADED = 4, /* from the store, and not made here */
+    /* the upper four bits are the generation of the last write, see saves.h */
 };
+#define ENTRY_GENERATION_SHIFT 4u
 
 struct crowd;
 struct parts;
@@ -31,7 +35,8 @@ struct parts;
 struct entry {
     uint8_t kind;
     uint8_t flags;
-    uint16_t id_size;
+    uint8_t id_last; /* the id's size less one */
+    uint8_t used;    /* last use, on the clock of the cell: see cell.h */
     uint32_t incarnation;
     uint32_t written_s; /* last write, seconds since 1970 */
     union {
@@ -53,6 +58,7 @@ struct entry {
 };
 
 _Static_assert(sizeof(struct entry) == 24, "memory per counter is a promise");
+_Static_assert(LIMIT_ID_BYTES <= 256, "an id's size less one is a byte");
 
 /* What few counters have. */
 struct rare {
@@ -69,9 +75,25 @@ union rare_place {
     uint32_t next_free;
 };
 
+static inline size_t entry_id_size(const struct entry *entry)
+{
+    return (size_t)entry->id_last + 1;
+}
+
 static inline struct slice entry_id(const struct entry *entry)
 {
-    return (struct slice){entry->id, entry->id_size};
+    return (struct slice){entry->id, entry_id_size(entry)};
+}
+
+static inline uint8_t entry_generation(const struct entry *entry)
+{
+    return entry->flags >> ENTRY_GENERATION_SHIFT;
+}
+
+static inline void entry_set_generation(struct entry *entry, uint8_t generation)
+{
+    uint8_t flags = entry->flags & ((1u << ENTRY_GENERATION_SHIFT) - 1);
+    entry->flags = (uint8_t)(flags | generation << ENTRY_GENERATION_SHIFT);
 }
 
 static inline size_t entry_size(size_t id_size)

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
 #include "base/varint.h"
+#include "hot/memory/own.h"
 
 /* The gaps behind a block's first number; the block is as large as they need. */
 struct block {
@@ -111,7 +111,7 @@ static struct block *block_fit(struct block *block, uint32_t size)
 {
     if (block && block_bytes(size) == block_bytes(block->size))
         return block;
-    return memory_resize(block, block_bytes(size));
+    return own_resize(block, block_bytes(size));
 }
 
 /* Puts `patch` where `old_size` bytes from `offset` on are. */
@@ -156,8 +156,8 @@ static void insert_block(struct gaps *gaps, uint32_t index, uint32_t first, stru
 {
     if (gaps->count == gaps->capacity) {
         gaps->capacity += gaps->capacity / 8 + 4;
-        gaps->firsts = memory_resize(gaps->firsts, gaps->capacity * sizeof(*gaps->firsts));
-        gaps->blocks = memory_resize(gaps->blocks, gaps->capacity * sizeof(*gaps->blocks));
+        gaps->firsts = own_resize(gaps->firsts, gaps->capacity * sizeof(*gaps->firsts));
+        gaps->blocks = own_resize(gaps->blocks, gaps->capacity * sizeof(*gaps->blocks));
     }
     uint32_t behind = gaps->count - index;
     memmove(&gaps->firsts[index + 1], &gaps->firsts[index], behind * sizeof(*gaps->firsts));
@@ -169,7 +169,7 @@ static void insert_block(struct gaps *gaps, uint32_t index, uint32_t first, stru
 
 static void delete_block(struct gaps *gaps, uint32_t index)
 {
-    free(gaps->blocks[index]);
+    own_free(gaps->blocks[index]);
     gaps->count--;
     uint32_t behind = gaps->count - index;
     memmove(&gaps->firsts[index], &gaps->firsts[index + 1], behind * sizeof(*gaps->firsts));
@@ -371,7 +371,7 @@ struct gaps *gaps_new(const uint32_t *numbers, uint32_t count)
 {
     assert(numbers && count > 0);
 
-    struct gaps *gaps = memory_take_zeroed(sizeof(*gaps));
+    struct gaps *gaps = own_take_zeroed(sizeof(*gaps));
     insert_block(gaps, 0, numbers[0], block_of_gaps("", 0));
     gaps->last = numbers[0];
     for (uint32_t i = 1; i < count; i++) {
@@ -386,10 +386,10 @@ void gaps_free(struct gaps *gaps)
     if (!gaps)
         return;
     for (uint32_t i = 0; i < gaps->count; i++)
-        free(gaps->blocks[i]);
-    free(gaps->firsts);
-    free(gaps->blocks);
-    free(gaps);
+        own_free(gaps->blocks[i]);
+    own_free(gaps->firsts);
+    own_free(gaps->blocks);
+    own_free(gaps);
 }
 
 bool gaps_has(const struct gaps *gaps, uint32_t number)

@@ -36,10 +36,12 @@ void item_counts(const struct cell *cell, const struct entry *item, int64_t *ret
 }
 
 /* The op's item; NULL when there is none, or a counter whose time is over. Any
- * other counter is refused: op->code. */
+ * other counter is refused, and what is in the store only is waited for: op->code. */
 static struct entry *find_item(struct cell *cell, const struct cell_turn *turn, struct op *op)
 {
-    struct entry *entry = cell_find(cell, op->hash, op->target);
+    struct entry *entry = cell_use(cell, op);
+    if (!entry)
+        cell_is_cold(cell, turn, op);
     if (!entry || entry->kind == ENTRY_ITEM)
         return entry;
     if (!cell_is_expired(cell, entry, turn->now_ms))
@@ -64,12 +66,17 @@ enum cell_result item_run_counts(struct cell *cell, const struct cell_turn *turn
 enum cell_result item_run_members(struct cell *cell, const struct cell_turn *turn, struct op *op)
 {
     const struct entry *item = find_item(cell, turn, op);
+    if (op->code == ERR_COLD)
+        return CELL_DONE;
     if (!item) {
         op->page->cursor = 0;
         return CELL_DONE;
     }
     if (item->flags & ENTRY_CROWD && item->crowd->spread.shards > 1 && !turn->alone)
         return CELL_ALONE;
+    struct members_lack lack;
+    if (cell->cold && members_page_lacks(item, op->reaction, cell->users, op->page, &lack))
+        return cell_fail(op, cell_ask_members(cell, op->hash, op->target, &lack));
     members_page(item, op->reaction, cell->users, op->page);
     return CELL_DONE;
 }
@@ -91,8 +98,18 @@ static void touch_crowd(struct cell *cell, struct crowd *crowd, uint8_t before, 
 {
     cell->members += (uint64_t)((after != KIND_NONE) - (before != KIND_NONE));
     spread_count(&crowd->spread, &crowd->spread.writes, 1);
-    atomic_store_explicit(&crowd->spread.written_s, (uint32_t)(now_ms / 1000),
-                          memory_order_relaxed);
+    cell_touch_spread(cell, &crowd->spread, now_ms);
+}
+
+/* A member more is memory more. */
+static bool is_refused(const struct cell_turn *turn, struct op *op, uint8_t before, uint8_t after)
+{
+    if (before == after)
+        return false;
+    op->code = turn->room;
+    if (!op->code && turn->tight && before == KIND_NONE)
+        op->code = ERR_NO_MEMORY;
+    return op->code != ERR_OK;
 }
 
 enum cell_result item_run_in_slice(struct cell *cell, const struct cell_turn *turn, struct op *op,
@@ -105,9 +122,12 @@ enum cell_result item_run_in_slice(struct cell *cell, const struct cell_turn *tu
         op->route = crowd;
         return CELL_ELSEWHERE;
     }
+    if (crowd_misses(crowd, slice))
+        return cell_fail(op, turn->tight ? ERR_NO_MEMORY
+                                         : cold_ask_slice(cell->cold, op->hash, op->target, slice));
     uint8_t before;
     uint8_t after = op->reaction;
-    if (op->kind == OP_REACT && turn->room == ERR_OK) {
+    if (op->kind == OP_REACT && turn->room == ERR_OK && !turn->tight) {
         before = crowd_hold(crowd, slice, op_user(op), op->reaction);
     } else {
         bool known = op->user_class != USER_UNKNOWN;
@@ -117,8 +137,8 @@ enum cell_result item_run_in_slice(struct cell *cell, const struct cell_turn *tu
             return CELL_DONE;
         }
         after = reaction_after(op->kind, before, op->reaction);
-        if (before != after && turn->room)
-            return cell_fail(op, turn->room);
+        if (is_refused(turn, op, before, after))
+            return CELL_DONE;
         if (before != after)
             crowd_change(crowd, slice, op_user(op), before, after);
     }
@@ -148,11 +168,21 @@ void item_change(struct cell *cell, struct entry *item, uint64_t hash, struct us
     crowd_change(crowd, crowd_slice_of(crowd, bucket), user, before, after);
 }
 
-void item_split_if_large(struct cell *cell, struct entry *item)
+static enum err split(struct cell *cell, struct entry *item, uint64_t hash)
+{
+    struct members_lack lack;
+    if (cell->cold && crowd_split_lacks(item->crowd, cell->users, &lack))
+        return cell_ask_members(cell, hash, entry_id(item), &lack);
+    crowd_split(item->crowd, cell->users);
+    return ERR_OK;
+}
+
+enum err item_split_if_large(struct cell *cell, struct entry *item, uint64_t hash)
 {
     if (item->flags & ENTRY_CROWD && item->crowd->slice_count == 1 &&
         crowd_size(item->crowd) >= CROWD_WHOLE_MAX)
-        crowd_split(item->crowd, cell->users);
+        return split(cell, item, hash);
+    return ERR_OK;
 }
 
 /* Makes the item. A counter of this id is past its time and goes; NULL if all
@@ -174,7 +204,9 @@ enum cell_result item_run(struct cell *cell, const struct cell_turn *turn, struc
     if (op->code)
         return CELL_DONE;
     if (item && item->flags & ENTRY_CROWD) {
-        item_split_if_large(cell, item);
+        enum err err = item_split_if_large(cell, item, op->hash);
+        if (err)
+            return cell_fail(op, err);
         return item_run_in_slice(cell, turn, op, item->crowd);
     }
 
@@ -185,15 +217,15 @@ enum cell_result item_run(struct cell *cell, const struct cell_turn *turn, struc
         return CELL_DONE;
     }
     uint8_t after = reaction_after(op->kind, before, op->reaction);
+    if (is_refused(turn, op, before, after))
+        return CELL_DONE;
     if (before != after) {
-        if (turn->room)
-            return cell_fail(op, turn->room);
         if (!item)
             item = create_item(cell, turn, op);
         if (!item)
             return CELL_ALONE;
         item_change(cell, item, op->hash, op_user(op), op->bucket, before, after);
-        item->written_s = (uint32_t)(turn->now_ms / 1000);
+        cell_touch(cell, item, turn->now_ms);
     }
     answer_reaction(op, before, after);
     if (op->counts) {
@@ -223,7 +255,7 @@ struct crowd *cell_crowd(struct cell *cell, struct entry *item, uint64_t hash)
 
     if (!(item->flags & ENTRY_CROWD))
         crowd_from_block(item, hash, cell->number, cell->kinds->count);
-    if (item->crowd->slice_count == 1)
-        crowd_split(item->crowd, cell->users);
+    if (item->crowd->slice_count == 1 && split(cell, item, hash) != ERR_OK)
+        return NULL;
     return item->crowd;
 }

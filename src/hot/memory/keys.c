@@ -250,6 +250,25 @@ const struct key_answer *keys_open_hashed(struct keys *keys, uint64_t low, uint6
     return &stripe->answer;
 }
 
+static void put(struct stripe *stripe, const struct key_slot *slot, const struct key_answer *answer,
+                int64_t put_ms)
+{
+    uint32_t ref = heap_take(&stripe->heap, sizeof(struct key_entry));
+    struct key_entry *entry = entry_at(stripe, ref);
+    *entry = (struct key_entry){.state = ENTRY_IN_TABLE,
+                                .changed = answer->changed,
+                                .held = answer->held,
+                                .put_ms = put_ms,
+                                .low = slot->low,
+                                .high = slot->high,
+                                .fingerprint = answer->fingerprint};
+    keep_value(stripe, entry, &answer->value);
+    table_add(&stripe->table, slot->place, ref);
+    append(stripe, ref);
+    if (stripe->latest_ms < put_ms)
+        stripe->latest_ms = put_ms;
+}
+
 void keys_put(struct keys *keys, const struct key_slot *slot, const struct key_answer *answer,
               int64_t now_ms)
 {
@@ -259,20 +278,16 @@ void keys_put(struct keys *keys, const struct key_slot *slot, const struct key_a
     assert(find(stripe, slot->place, slot->low, slot->high) == HEAP_NONE);
     forget(keys, stripe, now_ms, FORGET_AT_PUT);
 
-    uint32_t ref = heap_take(&stripe->heap, sizeof(struct key_entry));
-    struct key_entry *entry = entry_at(stripe, ref);
-    *entry = (struct key_entry){.state = ENTRY_IN_TABLE,
-                                .changed = answer->changed,
-                                .held = answer->held,
-                                .put_ms = now_ms,
-                                .low = slot->low,
-                                .high = slot->high,
-                                .fingerprint = answer->fingerprint};
-    keep_value(stripe, entry, &answer->value);
-    table_add(&stripe->table, slot->place, ref);
-    append(stripe, ref);
-    if (stripe->latest_ms < now_ms)
-        stripe->latest_ms = now_ms;
+    put(stripe, slot, answer, now_ms);
+}
+
+void keys_load(struct keys *keys, uint64_t low, uint64_t high, const struct key_answer *answer,
+               int64_t put_ms)
+{
+    struct key_slot slot;
+    if (!keys_open_hashed(keys, low, high, put_ms, &slot))
+        put(&keys->stripes[slot.stripe], &slot, answer, put_ms);
+    keys_close(keys, &slot);
 }
 
 void keys_close(struct keys *keys, const struct key_slot *slot)

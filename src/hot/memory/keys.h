@@ -51,6 +51,11 @@ const struct key_answer *keys_open_hashed(struct keys *keys, uint64_t low, uint6
 void keys_put(struct keys *keys, const struct key_slot *slot, const struct key_answer *answer,
               int64_t now_ms);
 
+/* A key that was put in before, in another process; nothing if it is here already. It
+ * goes to the end of the queue, and so may be kept for longer than its time. */
+void keys_load(struct keys *keys, uint64_t low, uint64_t high, const struct key_answer *answer,
+               int64_t put_ms);
+
 void keys_close(struct keys *keys, const struct key_slot *slot);
 
 /* Forgets what is too old: at most `limit` keys of each stripe in one call.

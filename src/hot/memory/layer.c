@@ -149,6 +149,44 @@ bool layer_aim(const struct memory_hot *hot, struct op *op, const struct op *pre
     return true;
 }
 
+enum err layer_aim_event(struct memory_hot *hot, const struct event *event,
+                         struct cell_target *ret_target, uint64_t *ret_stable, struct error *error)
+{
+    *ret_target = (struct cell_target){.id = event->id, .user = {.class = USER_UNKNOWN}};
+    if (event->type == EVENT_CREATE)
+        kinds_split(hot->kinds, event->id, &ret_target->id, &ret_target->kind);
+    *ret_stable = hash_stable(ret_target->id);
+    ret_target->hash = hash_keyed(ret_target->id, hot->hash_key);
+    if (event->type != EVENT_REACT || event->erased)
+        return ERR_OK;
+
+    ret_target->bucket = bucket_of_hashed(*ret_stable, event->user);
+    uint64_t hash;
+    if (users_begin(hot->users, event->user, &ret_target->user, &hash))
+        return ERR_OK;
+    if (event->user_number != EVENT_NO_NUMBER) {
+        ret_target->user = (struct user){.class = USER_NAMED, .number = event->user_number};
+        return users_put(hot->users, event->user, hash, event->user_number)
+                   ? ERR_OK
+                   : error_set(error, ERR_CORRUPT, "user '%.*s' has another number than %u",
+                               SLICE_ARGS(event->user), event->user_number);
+    }
+    if (users_find(hot->users, event->user, hash, &ret_target->user))
+        return ERR_OK;
+    enum err err = hot->cold ? cold_ask_user(hot->cold, hash, event->user) : ERR_OK;
+    if (err)
+        return error_set(error, err, "user '%.*s' is in the store", SLICE_ARGS(event->user));
+    if (!users_take(hot->users, event->user, hash, &ret_target->user))
+        return error_set(error, ERR_TOO_LARGE, "more users than 32 bits can number");
+    return ERR_OK;
+}
+
+void layer_tell_wants(struct memory_hot *hot)
+{
+    if (hot->cold && cold_has_news(hot->cold) && hot->base.want)
+        hot->base.want(hot->base.want_arg);
+}
+
 void layer_publish(struct memory_hot *hot, struct cell *home, uint64_t hash, struct slice target)
 {
     struct entry *entry = cell_find(home, hash, target);

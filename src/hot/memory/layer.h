@@ -3,11 +3,14 @@
  *   memory.c   the port: opening, replay, scans, figures
  *   run.c      batches: who runs what, where, under which lock
  *   balance.c  the tick: expiry, old keys, spreading and folding
+ *   load.c     what comes from the store
+ *   drop.c     what is saved, what leaves memory, and how much there is of it
+ *   audit.c    looking at one thing closely, and putting it right
  *   layer.c    the cells' locks, and what is still to be freed
  *
  * The locks of cells are taken in these files and nowhere else. Order: cells by
  * their number, then a leaf (a stripe of users or keys, the directory, the list
- * of the retired).
+ * of the retired), then what is cold (cold.h).
  *
  * Objects that several cells point into are freed when no worker can be on its
  * way to them: each worker shows the epoch in which its batch began. */
@@ -24,7 +27,10 @@
 #include "core/hot.h"
 #include "core/log.h"
 #include "hot/memory/cell.h"
+#include "hot/memory/cold.h"
 #include "hot/memory/keys.h"
+#include "hot/memory/own.h"
+#include "hot/memory/saves.h"
 #include "hot/memory/spread.h"
 #include "hot/memory/users.h"
 
@@ -34,6 +40,14 @@
 struct group {
     struct op *first;
     struct op **last;
+};
+
+/* A few ids, by their hashes. May take a stranger for one of them: he is then treated
+ * as they are, which costs time only. */
+#define ID_BITS 4096u
+struct id_bits {
+    bool any;
+    uint64_t words[ID_BITS / 64];
 };
 
 struct worker {
@@ -47,10 +61,25 @@ struct worker {
     uint32_t used_count;
     struct op *slow; /* to be run after the groups, in order */
     struct op **slow_last;
-    bool repeated; /* an op of the batch got the first answer of its key again */
-    bool shared;   /* an op of the batch added to a spread counter */
+    struct id_bits slow_ids;
+    struct id_bits cold_ids; /* that an op of the batch has to wait for */
+    bool repeated;           /* an op of the batch got the first answer of its key again */
+    bool shared;             /* an op of the batch added to a spread counter */
     _Atomic uint64_t refused;
+    _Atomic uint64_t memory_refused;
 } __attribute__((aligned(64)));
+
+/* How far the ticker is with what may leave memory. */
+struct drop {
+    uint64_t retention_ms; /* 0 = nothing is dropped for being idle */
+    uint64_t unit_ms;      /* of the clock by which records are idle */
+    int64_t ticked_ms;     /* 0 = never */
+    uint64_t passed_ms;    /* of the unit that is running */
+    int64_t closed_ms;     /* when a generation was last closed */
+    uint8_t clock;
+    uint8_t cell; /* to go on with */
+};
+#define DROP_AGE 32u /* units: the retention */
 
 struct memory_hot {
     struct hot base;
@@ -69,6 +98,15 @@ struct memory_hot {
     _Atomic uint64_t epoch;
     _Atomic int64_t now_ms; /* of the last batch or tick */
     int64_t window_began_ms;
+    struct cold *cold;         /* owned; NULL: there is no store */
+    uint64_t *begun;           /* owned; sequences by cell that the store began with */
+    struct saves saves;        /* changes with all cells locked */
+    struct drop drop;          /* the ticker's */
+    _Atomic int64_t own_bytes; /* see own.h */
+    _Atomic uint64_t memory_bytes;
+    uint64_t memory_max;
+    _Atomic bool tight;
+    _Atomic uint32_t inspections;
     _Atomic uint64_t spread_events;
     _Atomic uint64_t lock_waits;
     struct cell cells[LIMIT_CELLS];
@@ -102,6 +140,21 @@ void layer_append(struct memory_hot *hot, struct cell *cell, struct section *sec
  * answers wait for all of them. All locks are held. */
 void layer_level_tickets(struct memory_hot *hot);
 
+/* Takes over what this thread has taken and freed, see own.h. */
+static inline void layer_count_own(struct memory_hot *hot)
+{
+    int64_t bytes = own_hand_over();
+    if (bytes != 0)
+        atomic_fetch_add_explicit(&hot->own_bytes, bytes, memory_order_relaxed);
+}
+
+/* Whose event is it, and where? ERR_COLD: the user has to be loaded first. */
+enum err layer_aim_event(struct memory_hot *hot, const struct event *event,
+                         struct cell_target *ret_target, uint64_t *ret_stable, struct error *error);
+
+/* Wakes the loader if something is wanted; no lock is held. */
+void layer_tell_wants(struct memory_hot *hot);
+
 /* Takes over what the cell has given up; its lock is held. */
 void layer_collect(struct memory_hot *hot, struct cell *cell);
 
@@ -116,6 +169,21 @@ bool layer_aim(const struct memory_hot *hot, struct op *op, const struct op *pre
 void run_batch(struct hot *base, struct batch *batch);
 void balance_tick(struct hot *base, int64_t now_ms);
 enum err balance_reshard(struct hot *base, struct slice id, uint32_t shards, int64_t now_ms);
+void load_begin(struct hot *base, const struct state_mark *mark);
+void load_tell(struct hot *base, enum hot_want_kind kind, uint64_t stable_hash);
+void load_told_all(struct hot *base, enum hot_want_kind kind);
+bool load_wanted(struct hot *base, struct hot_want *ret_want);
+void load_loaded(struct hot *base, const struct hot_want *want, const struct hot_found *found);
+void drop_saved(struct hot *base, const uint64_t sequences[LIMIT_CELLS]);
+enum err drop_id(struct hot *base, struct slice id);
+enum err audit_inspect(struct hot *base, struct slice id, struct hot_inspection *ret);
+enum err audit_mend(struct hot *base, struct slice id, uint8_t kind, const struct number *by);
+enum err audit_note(struct hot *base, const struct event *repair, int64_t now_ms);
+void audit_hottest(struct hot *base, uint32_t limit, hot_shards_fn *visit, void *arg);
+
+/* The tick's part of drop.c. */
+void drop_init(struct memory_hot *hot, uint64_t retention_ms, uint64_t memory_max);
+void drop_tick(struct memory_hot *hot, int64_t now_ms);
 
 /* What a record of the cell has in other cells, NULL if nothing. */
 struct spread *layer_spread(const struct cell *home, const struct entry *entry);

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
 #include "core/bucket.h"
 #include "core/kinds.h"
+#include "hot/memory/own.h"
 
 /* --- block --- */
 
@@ -60,13 +60,13 @@ static void block_resize(struct entry *item, unsigned capacity, bool mixed)
 {
     assert(capacity >= item->block_head.count && capacity < 256);
 
-    uint32_t *block = memory_take(capacity * (sizeof(uint32_t) + (mixed ? 1 : 0)));
+    uint32_t *block = own_take(capacity * (sizeof(uint32_t) + (mixed ? 1 : 0)));
     if (item->block_head.count > 0)
         memcpy(block, item->block, item->block_head.count * sizeof(uint32_t));
     if (mixed)
         for (unsigned i = 0; i < item->block_head.count; i++)
             ((uint8_t *)(block + capacity))[i] = tag_at(item, i);
-    free(item->block);
+    own_free(item->block);
     item->block = block;
     item->block_head.capacity = (uint8_t)capacity;
     item->block_head.mixed = mixed;
@@ -142,7 +142,7 @@ static struct set *set_of(struct set *sets, uint8_t kind, uint8_t class)
 
 struct crowd *crowd_new(struct slice id, uint64_t hash, uint8_t home, unsigned kinds)
 {
-    struct crowd *crowd = memory_take(sizeof(*crowd));
+    struct crowd *crowd = own_take(sizeof(*crowd));
     memset(crowd, 0, sizeof(*crowd));
     spread_init(&crowd->spread, id, hash, home);
     crowd->spread.is_item = true;
@@ -151,13 +151,28 @@ struct crowd *crowd_new(struct slice id, uint64_t hash, uint8_t home, unsigned k
     return crowd;
 }
 
-static void free_sets(struct set *sets, unsigned kinds)
+struct set *sets_new(unsigned kinds)
+{
+    return own_take_zeroed(kinds * 2 * sizeof(struct set));
+}
+
+void sets_add(struct set *sets, uint8_t kind, uint8_t class, uint32_t number)
+{
+    set_add(set_of(sets, kind, class), number);
+}
+
+void sets_remove(struct set *sets, uint8_t kind, uint8_t class, uint32_t number)
+{
+    set_remove(set_of(sets, kind, class), number);
+}
+
+void sets_free(struct set *sets, unsigned kinds)
 {
     if (!sets)
         return;
     for (unsigned i = 0; i < kinds * 2; i++)
         set_done(&sets[i]);
-    free(sets);
+    own_free(sets);
 }
 
 void crowd_free(struct crowd *crowd)
@@ -165,18 +180,16 @@ void crowd_free(struct crowd *crowd)
     if (!crowd)
         return;
     for (unsigned slice = 0; slice < CROWD_SLICES; slice++)
-        free_sets(crowd->slices[slice], crowd->kinds);
+        sets_free(crowd->slices[slice], crowd->kinds);
     spread_done(&crowd->spread);
-    free(crowd);
+    own_free(crowd);
 }
 
 static struct set *sets_for(struct crowd *crowd, uint32_t slice)
 {
-    if (!crowd->slices[slice]) {
-        size_t size = crowd->kinds * 2 * sizeof(struct set);
-        crowd->slices[slice] = memory_take(size);
-        memset(crowd->slices[slice], 0, size);
-    }
+    assert(!crowd_misses(crowd, slice));
+    if (!crowd->slices[slice])
+        crowd->slices[slice] = sets_new(crowd->kinds);
     return crowd->slices[slice];
 }
 
@@ -192,7 +205,7 @@ void crowd_from_block(struct entry *item, uint64_t hash, uint8_t home, unsigned 
         struct user user = {.class = tag & 1, .number = item->block[i]};
         crowd_change(crowd, 0, user, KIND_NONE, kind_of(tag));
     }
-    free(item->block);
+    own_free(item->block);
     memset(&item->block_head, 0, sizeof(item->block_head));
     item->flags |= ENTRY_CROWD;
     item->crowd = crowd;
@@ -231,7 +244,7 @@ void crowd_split(struct crowd *crowd, struct users *users)
     for (uint8_t kind = 1; kind <= crowd->kinds; kind++)
         for (uint8_t class = 0; class < 2; class ++)
             split_set(crowd, users, set_of(whole, kind, class), kind, class);
-    free_sets(whole, crowd->kinds);
+    sets_free(whole, crowd->kinds);
 }
 
 int64_t crowd_size(const struct crowd *crowd)
@@ -294,10 +307,43 @@ uint8_t crowd_hold(struct crowd *crowd, uint32_t slice, struct user user, uint8_
     return KIND_NONE;
 }
 
+void crowd_put_slice(struct crowd *crowd, uint32_t slice, struct set *sets)
+{
+    assert(crowd->slice_count == CROWD_SLICES);
+
+    if (!crowd_misses(crowd, slice)) {
+        sets_free(sets, crowd->kinds);
+        return;
+    }
+    crowd->slices[slice] = sets;
+    atomic_fetch_and(&crowd->missing, ~(UINT64_C(1) << slice));
+}
+
+void crowd_count(struct crowd *crowd, uint8_t before, uint8_t after)
+{
+    if (before != KIND_NONE)
+        count(crowd, before, -1);
+    if (after != KIND_NONE)
+        count(crowd, after, 1);
+}
+
 void crowd_counts(const struct crowd *crowd, int64_t *ret_counts)
 {
     for (unsigned i = 0; i < crowd->kinds; i++)
         ret_counts[i] = atomic_load_explicit(&crowd->counts[i], memory_order_relaxed);
+}
+
+int64_t crowd_count_sets(const struct crowd *crowd, uint8_t kind, uint32_t recounted)
+{
+    int64_t sum = 0;
+    for (uint32_t slice = 0; slice < crowd->slice_count; slice++) {
+        struct set *sets = crowd->slices[slice];
+        for (uint8_t class = 0; sets && class < 2; class ++) {
+            const struct set *set = set_of(sets, kind, class);
+            sum += slice == recounted ? (int64_t)set_recount(set) : set->count;
+        }
+    }
+    return sum;
 }
 
 int64_t crowd_recount(const struct crowd *crowd, uint8_t kind)
@@ -313,12 +359,6 @@ int64_t crowd_recount(const struct crowd *crowd, uint8_t kind)
 }
 
 /* --- both --- */
-
-static void visit(struct op_page *page, struct users *users, struct user user)
-{
-    char name[LIMIT_USER_BYTES];
-    page->visit(page->arg, (struct slice){name, users_name(users, user, name)});
-}
 
 static int by_number(const void *a, const void *b)
 {
@@ -351,35 +391,119 @@ static uint32_t any_page(const struct entry *item, uint32_t slice, uint8_t kind,
     return sets ? set_page(set_of(sets, kind, class), from, to, limit) : 0;
 }
 
-/* The cursor is slice, class and the number to go on with: (slice << 1 | class) << 32 | number,
- * plus one, so that 0 is the beginning and the end. */
-void members_page(const struct entry *item, uint8_t kind, struct users *users, struct op_page *page)
+/* Somebody who is shown the members of a page. */
+typedef void member_fn(void *arg, struct user user);
+
+/* Walks a page and moves the cursor, which is slice, class and the number to go on with:
+ * (slice << 1 | class) << 32 | number, plus one, so that 0 is the beginning and the
+ * end. Returns the slice that is missing on the way, and stops there. */
+static uint32_t walk_page(const struct entry *item, uint8_t kind, uint64_t *cursor, uint32_t limit,
+                          member_fn *see, void *arg)
 {
-    uint64_t at = page->cursor == 0 ? 0 : page->cursor - 1;
+    uint64_t at = *cursor == 0 ? 0 : *cursor - 1;
     uint32_t slices = item->flags & ENTRY_CROWD ? item->crowd->slice_count : 1;
-    uint32_t left = page->limit;
+    uint32_t left = limit;
 
     for (uint64_t place = at >> 32; place < (uint64_t)slices * 2; place++) {
         uint8_t class = place & 1;
+        uint32_t slice = (uint32_t)(place >> 1);
         uint32_t from = place == at >> 32 ? (uint32_t)at : 0;
+        if (item->flags & ENTRY_CROWD && crowd_misses(item->crowd, slice))
+            return slice;
         for (;;) {
             if (left == 0) {
-                page->cursor = (place << 32 | from) + 1;
-                return;
+                *cursor = (place << 32 | from) + 1;
+                return MEMBERS_NO_SLICE;
             }
             uint32_t numbers[128];
             uint32_t wanted = left < 128 ? left : 128;
-            uint32_t count =
-                any_page(item, (uint32_t)(place >> 1), kind, class, from, numbers, wanted);
+            uint32_t count = any_page(item, slice, kind, class, from, numbers, wanted);
             for (uint32_t i = 0; i < count; i++)
-                visit(page, users, (struct user){.class = class, .number = numbers[i]});
+                see(arg, (struct user){.class = class, .number = numbers[i]});
             left -= count;
             if (count < wanted || numbers[count - 1] == UINT32_MAX)
                 break;
             from = numbers[count - 1] + 1;
         }
     }
-    page->cursor = 0;
+    *cursor = 0;
+    return MEMBERS_NO_SLICE;
+}
+
+struct shown {
+    struct op_page *page;
+    struct users *users;
+};
+
+static void show_member(void *arg, struct user user)
+{
+    const struct shown *shown = arg;
+    char name[LIMIT_USER_BYTES];
+    size_t size = users_name(shown->users, user, name);
+    shown->page->visit(shown->page->arg, (struct slice){name, size});
+}
+
+void members_page(const struct entry *item, uint8_t kind, struct users *users, struct op_page *page)
+{
+    struct shown shown = {page, users};
+    uint32_t missing = walk_page(item, kind, &page->cursor, page->limit, show_member, &shown);
+    assert(missing == MEMBERS_NO_SLICE);
+    (void)missing;
+}
+
+/* ---- what is not in memory ---- */
+
+struct seeker {
+    const struct users *users;
+    struct members_lack *lack;
+};
+
+static void note_nameless(void *arg, struct user user)
+{
+    const struct seeker *seeker = arg;
+    struct members_lack *lack = seeker->lack;
+    if (user.class == USER_NAMED && lack->count < HOT_NAMES_MAX &&
+        !users_know(seeker->users, user.number))
+        lack->numbers[lack->count++] = user.number;
+}
+
+static bool lacks_something(struct members_lack *lack)
+{
+    if (lack->count > 1)
+        qsort(lack->numbers, lack->count, sizeof(*lack->numbers), by_number);
+    return lack->slice != MEMBERS_NO_SLICE || lack->count > 0;
+}
+
+bool members_page_lacks(const struct entry *item, uint8_t kind, const struct users *users,
+                        const struct op_page *page, struct members_lack *ret_lack)
+{
+    struct seeker seeker = {users, ret_lack};
+    uint64_t cursor = page->cursor;
+    ret_lack->count = 0;
+    ret_lack->slice = walk_page(item, kind, &cursor, page->limit, note_nameless, &seeker);
+    return lacks_something(ret_lack);
+}
+
+bool crowd_split_lacks(const struct crowd *crowd, const struct users *users,
+                       struct members_lack *ret_lack)
+{
+    assert(crowd->slice_count == 1);
+
+    struct seeker seeker = {users, ret_lack};
+    ret_lack->count = 0;
+    ret_lack->slice = MEMBERS_NO_SLICE;
+    struct set *sets = crowd->slices[0];
+    for (uint8_t kind = 1; sets && kind <= crowd->kinds; kind++) {
+        uint32_t numbers[256];
+        uint64_t from = 0;
+        for (uint32_t count = 256; count == 256 && from <= UINT32_MAX;) {
+            count = set_page(set_of(sets, kind, USER_NAMED), (uint32_t)from, numbers, 256);
+            for (uint32_t i = 0; i < count; i++)
+                note_nameless(&seeker, (struct user){.class = USER_NAMED, .number = numbers[i]});
+            from = count > 0 ? (uint64_t)numbers[count - 1] + 1 : 0;
+        }
+    }
+    return lacks_something(ret_lack);
 }
 
 static size_t crowd_bytes(const struct crowd *crowd)

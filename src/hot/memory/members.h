@@ -8,9 +8,12 @@
  *   crowd   more: for each kind and class a set (set.h);
  *           in one slice up to 4,096 members, then
  *           in 64 slices, one for each 64 buckets. A slice is what a cell owns
- *           when the item is spread (spread.h).
+ *           when the item is spread (spread.h). Where there is a store, a crowd may
+ *           be there without some of its slices: its counts are right, and who
+ *           needs such a slice waits until it is loaded.
  *
- * An item grows through these forms and never goes back, except by deletion. */
+ * An item grows through these forms and never goes back, except by deletion, or by
+ * leaving memory. */
 #ifndef HOT_MEMORY_MEMBERS_H
 #define HOT_MEMORY_MEMBERS_H
 
@@ -18,6 +21,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/hot.h"
 #include "core/limits.h"
 #include "hot/memory/entry.h"
 #include "hot/memory/set.h"
@@ -36,6 +40,7 @@ struct crowd {
     struct spread spread;
     unsigned kinds;
     uint32_t slice_count;                /* 1 or CROWD_SLICES */
+    _Atomic uint64_t missing;            /* bit s: slice s is in the store only */
     _Atomic int64_t counts[LIMIT_KINDS]; /* [0] is kind 1; the sum over the slices */
     struct set *slices[CROWD_SLICES];    /* owned; kinds * 2 sets each; NULL = nobody yet */
 };
@@ -65,6 +70,24 @@ void crowd_from_block(struct entry *item, uint64_t hash, uint8_t home, unsigned 
 /* From one slice to 64, which needs the names: the bucket follows from the name. */
 void crowd_split(struct crowd *crowd, struct users *users);
 
+/* Is the slice in the store only? */
+static inline bool crowd_misses(const struct crowd *crowd, uint32_t slice)
+{
+    uint64_t missing = atomic_load_explicit(&crowd->missing, memory_order_relaxed);
+    return __builtin_expect(missing != 0, 0) && missing >> slice & 1;
+}
+
+/* The sets of a slice, made by themselves from what the store has, and put in their
+ * place when it is still missing; the counts stay. Else freed. */
+struct set *sets_new(unsigned kinds);
+void sets_add(struct set *sets, uint8_t kind, uint8_t class, uint32_t number);
+void sets_remove(struct set *sets, uint8_t kind, uint8_t class, uint32_t number);
+void sets_free(struct set *sets, unsigned kinds);
+void crowd_put_slice(struct crowd *crowd, uint32_t slice, struct set *sets);
+
+/* Changes the counts by what a user of a missing slice has done. */
+void crowd_count(struct crowd *crowd, uint8_t before, uint8_t after);
+
 int64_t crowd_size(const struct crowd *crowd);
 
 static inline uint32_t crowd_slice_of(const struct crowd *crowd, uint16_t bucket)
@@ -89,8 +112,11 @@ uint8_t crowd_hold(struct crowd *crowd, uint32_t slice, struct user user, uint8_
 
 void crowd_counts(const struct crowd *crowd, int64_t *ret_counts);
 
-/* The members of a kind, counted one by one. */
+/* The members of a kind, counted one by one; no slice is missing. */
 int64_t crowd_recount(const struct crowd *crowd, uint8_t kind);
+
+/* The same from the sets' own counts, but for one slice. */
+int64_t crowd_count_sets(const struct crowd *crowd, uint8_t kind, uint32_t recounted);
 
 /* --- both --- */
 
@@ -99,6 +125,20 @@ int64_t crowd_recount(const struct crowd *crowd, uint8_t kind);
  * slices. */
 void members_page(const struct entry *item, uint8_t kind, struct users *users,
                   struct op_page *page);
+
+/* What somebody needs and is not in memory: a slice, or names. */
+struct members_lack {
+    uint32_t slice; /* MEMBERS_NO_SLICE: none */
+    uint32_t count;
+    uint32_t numbers[HOT_NAMES_MAX]; /* of named users, ascending */
+};
+#define MEMBERS_NO_SLICE UINT32_MAX
+
+/* Does members_page(), or crowd_split(), need something that is not here? */
+bool members_page_lacks(const struct entry *item, uint8_t kind, const struct users *users,
+                        const struct op_page *page, struct members_lack *ret_lack);
+bool crowd_split_lacks(const struct crowd *crowd, const struct users *users,
+                       struct members_lack *ret_lack);
 
 size_t members_bytes(const struct entry *item);
 

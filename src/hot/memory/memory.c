@@ -39,41 +39,55 @@ static enum err check_name(const struct memory_hot *hot, const struct event *eve
                      SLICE_ARGS(event->id), SLICE_ARGS(kinds_name(hot->kinds, kind)));
 }
 
-static enum err memory_replay(struct hot *base, const struct event *event, struct error *error)
+static enum err check_sequence(const struct memory_hot *hot, const struct event *event,
+                               struct error *error)
 {
-    struct memory_hot *hot = (struct memory_hot *)base;
     if (event->origin >= LIMIT_CELLS)
         return error_set(error, ERR_CORRUPT, "origin %u: there are %u cells", event->origin,
                          LIMIT_CELLS);
-    struct cell *origin = &hot->cells[event->origin];
-    if (event->sequence != origin->sequence + 1 && origin->sequence != 0)
+    uint64_t last = hot->cells[event->origin].sequence;
+    if (event->sequence != last + 1 && last != 0)
         return error_set(error, ERR_CORRUPT, "origin %u: event %llu follows event %llu",
                          event->origin, (unsigned long long)event->sequence,
-                         (unsigned long long)origin->sequence);
-    origin->sequence = event->sequence;
-    enum err err = check_name(hot, event, error);
-    if (err || event->erased)
-        return err;
+                         (unsigned long long)last);
+    return ERR_OK;
+}
 
-    struct cell_target target = {.id = event->id, .user = {.class = USER_UNKNOWN}};
-    if (event->type == EVENT_CREATE)
-        kinds_split(hot->kinds, event->id, &target.id, &target.kind);
-    uint64_t stable = hash_stable(target.id);
-    target.hash = hash_keyed(target.id, hot->hash_key);
-    if (event->type == EVENT_REACT) {
-        uint64_t hash;
-        if (!users_begin(hot->users, event->user, &target.user, &hash) &&
-            !users_take(hot->users, event->user, hash, &target.user))
-            return error_set(error, ERR_TOO_LARGE, "more users than 32 bits can number");
-        target.bucket = bucket_of_hashed(stable, event->user);
-    }
-    if (event->key.size > 0)
-        remember_key(hot, event);
+static enum err replay_event(struct memory_hot *hot, const struct event *event, struct error *error)
+{
+    struct cell_target target;
+    uint64_t stable;
+    enum err err = layer_aim_event(hot, event, &target, &stable, error);
+    if (err)
+        return err;
     struct cell *home = &hot->cells[layer_home(stable)];
     err = cell_replay(home, event, &target, error);
     layer_collect(hot, home);
-    if (err == ERR_OK && event->type == EVENT_CREATE && event->create.shards > 1)
+    if (err)
+        return err;
+    if (event->key.size > 0 && !event->erased)
+        remember_key(hot, event);
+    if (event->type == EVENT_CREATE && event->create.shards > 1)
         layer_publish(hot, home, target.hash, target.id);
+    return ERR_OK;
+}
+
+static enum err memory_replay(struct hot *base, const struct event *event, struct error *error)
+{
+    struct memory_hot *hot = (struct memory_hot *)base;
+    if (hot->cold && event->origin < LIMIT_CELLS && event->sequence <= hot->begun[event->origin])
+        return ERR_OK; /* the store has it */
+    enum err err = check_sequence(hot, event, error);
+    if (err)
+        return err;
+    err = check_name(hot, event, error);
+    if (!err)
+        err = replay_event(hot, event, error);
+    /* What waits for the store comes again; everything else has had its turn. */
+    if (err != ERR_COLD && err != ERR_UNAVAILABLE)
+        hot->cells[event->origin].sequence = event->sequence;
+    layer_count_own(hot);
+    layer_tell_wants(hot);
     return err;
 }
 
@@ -122,6 +136,7 @@ struct scan {
     hot_visit_fn *visit;
     void *arg;
     int64_t now_ms;
+    uint32_t seen;
 };
 
 static void scan_entry(struct memory_hot *hot, struct cell *cell, struct entry *entry, void *arg)
@@ -129,7 +144,8 @@ static void scan_entry(struct memory_hot *hot, struct cell *cell, struct entry *
     struct scan *scan = arg;
     if (entry->kind == ENTRY_COUNTER && cell_is_expired(cell, entry, scan->now_ms))
         return; /* it is gone for every reader, and will be swept */
-    struct hot_entry seen = {.id = entry_id(entry), .shards = 1};
+    struct hot_entry seen = {
+        .id = entry_id(entry), .shards = 1, .was_loaded = (entry->flags & ENTRY_LOADED) != 0};
     int64_t counts[LIMIT_KINDS];
     struct number value;
     if (entry->kind == ENTRY_ITEM) {
@@ -147,6 +163,7 @@ static void scan_entry(struct memory_hot *hot, struct cell *cell, struct entry *
         seen.value = &value;
         seen.shards = parts ? parts->spread.shards : 1;
     }
+    scan->seen++;
     scan->visit(scan->arg, &seen);
 }
 
@@ -154,8 +171,28 @@ static void memory_scan(struct hot *base, uint64_t *cursor, uint32_t limit, hot_
                         void *arg)
 {
     struct memory_hot *hot = (struct memory_hot *)base;
-    struct scan scan = {visit, arg, atomic_load(&hot->now_ms)};
+    struct scan scan = {visit, arg, atomic_load(&hot->now_ms), 0};
     walk(hot, cursor, limit, scan_entry, &scan);
+}
+
+static enum err memory_peek(struct hot *base, struct slice id, hot_visit_fn *visit, void *arg)
+{
+    struct memory_hot *hot = (struct memory_hot *)base;
+    struct op op = {.kind = OP_GET, .id = id};
+    layer_aim(hot, &op, NULL);
+    layer_take_all(hot);
+    struct cell *cell = &hot->cells[op.cell];
+    struct entry *entry = cell_find(cell, op.hash, op.target);
+    enum err err = ERR_NOT_FOUND;
+    if (entry && !(entry->kind == ENTRY_COUNTER && op.target_kind != 0)) {
+        struct scan scan = {visit, arg, atomic_load(&hot->now_ms), 0};
+        scan_entry(hot, cell, entry, &scan);
+        err = scan.seen > 0 ? ERR_OK : ERR_NOT_FOUND;
+    } else if (!entry && hot->cold && cold_may_have(hot->cold, op.hash, op.stable)) {
+        err = ERR_COLD;
+    }
+    layer_release_all(hot);
+    return err;
 }
 
 struct items_of {
@@ -212,11 +249,14 @@ static enum err memory_recount(struct hot *base, struct slice id, struct number 
         err = ERR_NOT_FOUND;
     } else if (is_item) {
         int64_t counts[LIMIT_KINDS];
-        if (entry->flags & ENTRY_CROWD)
-            counts[op.target_kind - 1] = crowd_recount(entry->crowd, op.target_kind);
-        else
+        if (!(entry->flags & ENTRY_CROWD))
             block_counts(entry, hot->kinds->count, counts);
-        *ret_value = number_of(counts[op.target_kind - 1]);
+        else if (atomic_load(&entry->crowd->missing) != 0)
+            err = ERR_UNAVAILABLE; /* members are in the store only */
+        else
+            counts[op.target_kind - 1] = crowd_recount(entry->crowd, op.target_kind);
+        if (!err)
+            *ret_value = number_of(counts[op.target_kind - 1]);
     } else {
         const struct rare *rare = cell_rare(cell, entry);
         struct number value = entry_value(entry);
@@ -246,10 +286,19 @@ static void memory_stats(struct hot *base, struct hot_stats *ret_stats)
         stats.big += cell->big;
         stats.expired += cell->expired;
         stats.spread += cell->spread;
+        stats.hot_counters += cell->hot_counters;
+        stats.hot_items += cell->hot_items;
+        stats.loads += cell->loads;
+        stats.dropped += cell->dropped;
         lock_release(&cell->lock);
     }
-    for (unsigned i = 0; i < hot->runners; i++)
+    for (unsigned i = 0; i < hot->runners; i++) {
         stats.refused += atomic_load(&hot->worker[i].refused);
+        stats.memory_refused += atomic_load(&hot->worker[i].memory_refused);
+    }
+    stats.cold_misses = hot->cold ? cold_misses(hot->cold) : 0;
+    stats.memory_bytes = atomic_load(&hot->memory_bytes);
+    stats.memory_max = hot->memory_max;
     stats.spread_events = atomic_load(&hot->spread_events);
     stats.lock_waits = atomic_load(&hot->lock_waits);
     *ret_stats = stats;
@@ -268,7 +317,10 @@ static void memory_close(struct hot *base)
     lock_done(&hot->retired_lock);
     keys_free(hot->keys);
     users_free(hot->users);
+    cold_free(hot->cold);
+    free(hot->begun);
     free(hot);
+    own_hand_over();
 }
 
 static const struct hot_ops memory_ops = {
@@ -277,10 +329,22 @@ static const struct hot_ops memory_ops = {
     .replay = memory_replay,
     .replay_ahead = memory_replay_ahead,
     .scan = memory_scan,
+    .peek = memory_peek,
     .items_of = memory_items_of,
     .recount = memory_recount,
     .tick = balance_tick,
     .reshard = balance_reshard,
+    .begin = load_begin,
+    .tell = load_tell,
+    .told_all = load_told_all,
+    .wanted = load_wanted,
+    .loaded = load_loaded,
+    .saved = drop_saved,
+    .drop = drop_id,
+    .inspect = audit_inspect,
+    .mend = audit_mend,
+    .note = audit_note,
+    .hottest = audit_hottest,
     .stats = memory_stats,
     .close = memory_close,
 };
@@ -300,6 +364,7 @@ struct hot *memory_hot_open(struct env *env, const struct memory_hot_options *op
     hot->hash_key = env_random(env);
     hot->users = users_new(env_random(env));
     hot->keys = keys_new(env_random(env), options->keys_kept_ms);
+    drop_init(hot, options->retention_ms, options->memory_max);
     directory_init(&hot->directory);
     lock_init(&hot->retired_lock);
 
@@ -309,7 +374,7 @@ struct hot *memory_hot_open(struct env *env, const struct memory_hot_options *op
         struct worker *worker = &hot->worker[i];
         atomic_init(&worker->epoch, NO_EPOCH);
         section_init(&worker->section);
-        shard_picker_init(&worker->picker, i, env_random(env));
+        shard_picker_init(&worker->picker, i % LIMIT_WORKERS, env_random(env));
     }
     for (unsigned i = 0; i < LIMIT_CELLS; i++)
         cell_init(&hot->cells[i], (uint8_t)i, hot->kinds, hot->users, hot->hash_key,

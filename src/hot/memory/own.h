@@ -31,6 +31,13 @@ static inline void *own_take(size_t size)
     return block;
 }
 
+static inline void *own_take_zeroed(size_t size)
+{
+    void *block = memory_take_zeroed(size);
+    own_count(block, 1);
+    return block;
+}
+
 static inline void *own_resize(void *block, size_t size)
 {
     if (block)

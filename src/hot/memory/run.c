@@ -26,6 +26,23 @@ static void append_if_large(struct memory_hot *hot, struct cell *cell, struct se
         layer_append(hot, cell, section, now_ms);
 }
 
+static bool has_id(const struct id_bits *ids, uint64_t hash)
+{
+    return ids->any && ids->words[hash / 64 % (ID_BITS / 64)] >> hash % 64 & 1;
+}
+
+static void add_id(struct id_bits *ids, uint64_t hash)
+{
+    ids->any = true;
+    ids->words[hash / 64 % (ID_BITS / 64)] |= UINT64_C(1) << hash % 64;
+}
+
+static void clear_ids(struct id_bits *ids)
+{
+    if (ids->any)
+        *ids = (struct id_bits){.any = false};
+}
+
 static void answer_again(const struct kinds *kinds, struct op *op, const struct key_answer *first,
                          bool *ret_repeated)
 {
@@ -51,6 +68,8 @@ static enum cell_result run_keyed(struct memory_hot *hot, struct worker *worker,
         answer_again(hot->kinds, op, first, &worker->repeated);
     } else if (turn->room) {
         op->code = turn->room;
+    } else if (hot->cold && (op->code = cold_ask_key(hot->cold, slot.low, slot.high)) != ERR_OK) {
+        result = CELL_DONE; /* whether it was used before is in the store */
     } else {
         uint32_t events = turn->section->count;
         result = cell_run(cell, turn, op);
@@ -77,9 +96,16 @@ static bool is_shared(const struct op *op)
 static enum cell_result run_here(struct memory_hot *hot, struct worker *worker, struct cell *cell,
                                  const struct cell_turn *turn, struct op *op)
 {
+    /* What comes behind an op that has to wait, on the same id, waits with it. */
+    if (has_id(&worker->cold_ids, op->hash)) {
+        op->code = ERR_COLD;
+        return CELL_DONE;
+    }
     enum cell_result result = op->key.size > 0 && op_is_write(op->kind)
                                   ? run_keyed(hot, worker, cell, turn, op)
                                   : cell_run(cell, turn, op);
+    if (op->code == ERR_COLD)
+        add_id(&worker->cold_ids, op->hash);
     if (op->kind == OP_CREATE && op->changed && !op->repeated && op->create->shards > 1)
         layer_publish(hot, cell, op->hash, op->target);
     worker->shared |= is_shared(op);
@@ -96,13 +122,18 @@ static void fill_counts_of_repeated(struct memory_hot *hot, const struct cell_tu
     struct op counts = {.kind = OP_COUNTS,
                         .id = op->id,
                         .target = op->target,
+                        .stable = op->stable,
                         .hash = op->hash,
                         .counts = op->counts};
-    struct cell *home = &hot->cells[layer_home(hash_stable(op->target))];
+    struct cell *home = &hot->cells[layer_home(op->stable)];
     layer_take(hot, home);
     cell_run(home, turn, &counts);
     lock_release(&home->lock);
-    if (counts.code) /* the id has become a counter since */
+    if (counts.code == ERR_COLD) { /* then the answer is given when it is there */
+        number_done(&op->value);
+        op->code = ERR_COLD;
+        op->repeated = false;
+    } else if (counts.code) /* the id has become a counter since */
         memset(op->counts, 0, hot->kinds->count * sizeof(*op->counts));
 }
 
@@ -198,15 +229,13 @@ static void to_slow(struct worker *worker, struct op *op)
     op->next = NULL;
     *worker->slow_last = op;
     worker->slow_last = &op->next;
+    add_id(&worker->slow_ids, op->hash);
 }
 
 /* Ops on an id that waits for the slow way wait behind it: order is kept. */
 static bool must_wait(const struct worker *worker, const struct op *op)
 {
-    for (const struct op *slow = worker->slow; slow; slow = slow->next)
-        if (slow->hash == op->hash)
-            return true;
-    return false;
+    return has_id(&worker->slow_ids, op->hash);
 }
 
 /* Brings what the group will touch towards the cache; for a run of ops on one
@@ -239,8 +268,7 @@ static void run_group(struct memory_hot *hot, struct worker *worker, struct cell
     struct op *done = NULL; /* the writes, to be given their ticket */
     for (struct op *op = first, *next; op; op = next) {
         next = op->next;
-        if ((worker->slow && must_wait(worker, op)) ||
-            run_here(hot, worker, cell, turn, op) != CELL_DONE) {
+        if (must_wait(worker, op) || run_here(hot, worker, cell, turn, op) != CELL_DONE) {
             to_slow(worker, op);
         } else if (op_is_write(op->kind)) {
             op->next = done;
@@ -270,6 +298,7 @@ static void run_groups(struct memory_hot *hot, struct worker *worker, struct cel
         run_slow(hot, worker, turn, op);
     }
     worker->slow = NULL;
+    clear_ids(&worker->slow_ids);
 }
 
 /* The user of an op is looked up in two steps, a little apart, so that the
@@ -282,24 +311,42 @@ static void begin_user(struct memory_hot *hot, struct op *op)
     op->user_number = user.number;
 }
 
-/* Gives the op's user a number; REACTION and WITHDRAW need none for a user
- * nobody has heard of. */
-static bool number_user(struct memory_hot *hot, struct op *op)
+static bool may_add_user(const struct op *op)
+{
+    return op->kind == OP_REACT || op->kind == OP_TOGGLE;
+}
+
+/* The number of a user who is not in the dictionary; one whom nobody has heard of
+ * gets one, but for REACTION and WITHDRAW, which need none. */
+static enum err number_new_user(struct memory_hot *hot, const struct cell_turn *turn,
+                                const struct op *op, struct user *ret_user)
+{
+    bool adds = may_add_user(op);
+    if (adds && turn->tight)
+        return ERR_NO_MEMORY;
+    enum err err = hot->cold ? cold_ask_user(hot->cold, op->user_hash, op->user) : ERR_OK;
+    if (err)
+        return err;
+    ret_user->class = USER_UNKNOWN;
+    if (adds && !users_take(hot->users, op->user, op->user_hash, ret_user))
+        return ERR_TOO_LARGE;
+    return ERR_OK;
+}
+
+/* False: op->code. */
+static bool number_user(struct memory_hot *hot, const struct cell_turn *turn, struct op *op)
 {
     if (op->user_class == USER_NUMERIC)
         return true;
     struct user user;
-    if (op->kind == OP_REACT || op->kind == OP_TOGGLE) {
-        if (!users_take(hot->users, op->user, op->user_hash, &user)) {
-            op->code = ERR_TOO_LARGE;
-            return false;
-        }
-    } else if (!users_find(hot->users, op->user, op->user_hash, &user)) {
-        user.class = USER_UNKNOWN;
-    }
+    bool at_once = !hot->cold && !turn->tight && may_add_user(op);
+    bool found = at_once ? users_take(hot->users, op->user, op->user_hash, &user)
+                         : users_find(hot->users, op->user, op->user_hash, &user);
+    if (!found)
+        op->code = number_new_user(hot, turn, op, &user);
     op->user_class = user.class;
     op->user_number = user.number;
-    return true;
+    return op->code == ERR_OK;
 }
 
 /* An op on an id of the directory goes to the cell that owns its piece. False
@@ -333,6 +380,7 @@ static void begin_batch(struct memory_hot *hot, struct worker *worker)
     atomic_store(&worker->epoch, atomic_load(&hot->epoch));
     directory_refresh(&hot->directory, &worker->directory);
     worker->batch++;
+    clear_ids(&worker->cold_ids);
 }
 
 /* Ops that are aimed together, before the first of them is sent on its way. */
@@ -354,8 +402,11 @@ static void aim_stretch(struct memory_hot *hot, struct op *ops, size_t count)
 static void send_op(struct memory_hot *hot, struct worker *worker, struct cell_turn *turn,
                     struct op *op)
 {
-    if (op_has_user(op->kind) && !number_user(hot, op))
+    if (op_has_user(op->kind) && !number_user(hot, turn, op)) {
+        if (op->code == ERR_COLD)
+            add_id(&worker->cold_ids, op->hash);
         return;
+    }
     int place = worker->directory.count == 0
                     ? -1
                     : directory_find(&worker->directory, op->hash, op->target);
@@ -372,6 +423,7 @@ static void look_over(struct memory_hot *hot, struct worker *worker, const struc
                       struct batch *batch)
 {
     uint64_t refused = 0;
+    uint64_t memory_refused = 0;
     uint64_t ticket = ticket_of(hot, cells_rested_on(worker, batch));
     for (size_t i = 0; i < batch->count; i++) {
         struct op *op = &batch->ops[i];
@@ -379,10 +431,12 @@ static void look_over(struct memory_hot *hot, struct worker *worker, const struc
             op->ticket = ticket;
         fill_counts_of_repeated(hot, turn, op);
         refused += op->code == ERR_FULL || op->code == ERR_BUSY;
+        memory_refused += op->code == ERR_NO_MEMORY;
     }
     worker->repeated = false;
     worker->shared = false;
     atomic_fetch_add(&worker->refused, refused);
+    atomic_fetch_add(&worker->memory_refused, memory_refused);
 }
 
 void run_batch(struct hot *base, struct batch *batch)
@@ -393,6 +447,7 @@ void run_batch(struct hot *base, struct batch *batch)
     struct cell_turn turn = {.section = &worker->section,
                              .now_ms = batch->now_ms,
                              .room = log_room(hot->log),
+                             .tight = atomic_load_explicit(&hot->tight, memory_order_relaxed),
                              .picker = &worker->picker,
                              .cells = hot->cells};
 
@@ -407,8 +462,10 @@ void run_batch(struct hot *base, struct batch *batch)
     }
     run_groups(hot, worker, &turn);
 
-    if (worker->repeated || worker->shared || turn.room)
+    if (worker->repeated || worker->shared || turn.room || turn.tight)
         look_over(hot, worker, &turn, batch);
     atomic_store(&worker->epoch, NO_EPOCH);
+    layer_count_own(hot);
+    layer_tell_wants(hot);
     batch->done(batch);
 }

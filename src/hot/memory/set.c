@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
 #include "hot/memory/gaps.h"
+#include "hot/memory/own.h"
 
 static bool has_gaps(const struct set *set)
 {
@@ -19,7 +19,7 @@ void set_done(struct set *set)
     if (has_gaps(set))
         gaps_free(set->body);
     else
-        free(set->body);
+        own_free(set->body);
     *set = (struct set){0};
 }
 
@@ -29,7 +29,7 @@ void set_done(struct set *set)
 static void array_resize(struct set *set, uint32_t count)
 {
     size_t bytes = memory_usable(count * sizeof(uint32_t));
-    set->body = memory_resize(set->body, bytes);
+    set->body = own_resize(set->body, bytes);
     set->capacity = (uint32_t)(bytes / sizeof(uint32_t));
 }
 
@@ -81,7 +81,7 @@ static void array_delete(struct set *set, uint32_t place)
 static void become_gaps(struct set *set)
 {
     struct gaps *gaps = gaps_new(set->body, set->count);
-    free(set->body);
+    own_free(set->body);
     set->body = gaps;
     set->capacity = SET_GAPS;
 }

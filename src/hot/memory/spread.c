@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
 #include "hot/memory/members.h"
+#include "hot/memory/own.h"
 
 void spread_init(struct spread *spread, struct slice id, uint64_t hash, uint8_t home)
 {
@@ -18,14 +18,14 @@ void spread_init(struct spread *spread, struct slice id, uint64_t hash, uint8_t 
         .shards = 1,
         .asked = 1,
         .reason = "never",
-        .id = memory_take(id.size),
+        .id = own_take(id.size),
     };
     memcpy(spread->id, id.data, id.size);
 }
 
 void spread_done(struct spread *spread)
 {
-    free(spread->id);
+    own_free(spread->id);
 }
 
 uint32_t spread_shard_of(const struct spread *spread, uint8_t cell)
@@ -45,7 +45,7 @@ struct parts *parts_new(struct slice id, uint64_t hash, uint8_t home, uint32_t s
     assert(shards >= 1 && shards <= LIMIT_CELLS);
 
     size_t size = sizeof(struct parts) + shards * sizeof(struct part);
-    struct parts *parts = memory_take(size);
+    struct parts *parts = own_take(size);
     memset(parts, 0, size);
     spread_init(&parts->spread, id, hash, home);
     parts->spread.shards = shards;
@@ -59,7 +59,7 @@ void parts_free(struct parts *parts)
     if (!parts)
         return;
     spread_done(&parts->spread);
-    free(parts);
+    own_free(parts);
 }
 
 void spread_free_all(struct spread *list)

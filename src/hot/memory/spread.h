@@ -32,7 +32,7 @@
 struct spread {
     uint64_t hash; /* of the id, keyed */
     bool is_item;
-    bool gone; /* deleted or replaced; set while all cells are locked */
+    _Atomic bool gone; /* deleted, dropped or replaced: its home cell knows more */
     uint8_t home;
     uint32_t id_size;
     _Atomic uint32_t shards; /* changes with all cells locked; a router may read it without */
@@ -43,6 +43,8 @@ struct spread {
     int64_t changed_ms;
     _Atomic int64_t writes;     /* since the last look of the balancer */
     _Atomic uint32_t written_s; /* last write */
+    _Atomic uint16_t stamp;     /* of the last write: clock << 8 | generation, see cell.h */
+    int64_t window_writes;      /* of the last window that has ended */
     uint32_t quiet;             /* windows in a row that were quiet */
     uint64_t retired;           /* epoch at which it was given up */
     struct spread *next_retired;

@@ -1,5 +1,7 @@
 #include "hot/memory/members.h"
 
+#include "hot/memory/own.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +30,7 @@ static struct people *people_new(void)
     people->users = users_new(11);
     people->item = calloc(1, entry_size(sizeof(ITEM) - 1));
     people->item->kind = ENTRY_ITEM;
-    people->item->id_size = sizeof(ITEM) - 1;
+    people->item->id_last = sizeof(ITEM) - 2;
     memcpy(people->item->id, ITEM, sizeof(ITEM) - 1);
     for (unsigned i = 0; i < POOL; i++) {
         char name[256];
@@ -48,7 +50,7 @@ static void people_free(struct people *people)
     if (people->item->flags & ENTRY_CROWD)
         crowd_free(people->item->crowd);
     else
-        free(people->item->block);
+        own_free(people->item->block);
     free(people->item);
     users_free(people->users);
     free(people);
