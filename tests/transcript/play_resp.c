@@ -5,12 +5,13 @@
  * The door runs in this process, over the memory hot layer and a file log in a
  * folder of its own. A transcript is played once with every block of sent lines
  * whole, once byte by byte, and once cut at every place: the answers must be
- * the same, whatever the network does to the bytes. Each time begins with
- * nothing stored.
+ * the same, whatever the network does to the bytes. Then once more with every id
+ * cold when it is first asked for. Each time begins with nothing stored.
  *
  *   # a remark
  *   ! kinds like,dislike,wow      settings: kinds, password, output_max, connections_max,
- *                                 cuts (where many would take too long)
+ *                                 cuts (where many would take too long), desk (yes: one that
+ *                                 knows a few answers by heart)
  *   > INCR a\r\n                  sent, with the escapes of C
  *   < :1\r\n                      what must come back
  *   ~ $*\r\n                      a line that must match a pattern
@@ -42,9 +43,13 @@
 #include "log/file/file.h"
 #include "net/timer.h"
 
+#include "cold.h"
+#include "fake_desk.h"
+
 #define ANSWER_WITHIN_S 5
-#define WHOLE           SIZE_MAX /* how a block is cut: not at all, */
-#define BYTE_BY_BYTE    0        /* everywhere, or at this place */
+#define WHOLE           SIZE_MAX       /* how a block is cut: not at all, */
+#define BYTE_BY_BYTE    0              /* everywhere, or at this place */
+#define COLD            (SIZE_MAX - 1) /* whole, and everything is cold at first */
 #define CONNECTIONS     10
 #define CUTS_MAX        400u /* blocks with more bytes are cut at so many places */
 
@@ -72,6 +77,7 @@ struct transcript {
     size_t output_max; /* 0 = the default */
     uint32_t connections_max;
     size_t cuts;
+    bool desk;
     struct step *steps; /* owned */
     size_t count;
     size_t longest; /* block that is sent */
@@ -150,6 +156,8 @@ static void read_setting(struct transcript *transcript, const char *text)
         transcript->connections_max = (uint32_t)strtoul(value, NULL, 10);
     else if (strcmp(name, "cuts") == 0)
         transcript->cuts = strtoul(value, NULL, 10);
+    else if (strcmp(name, "desk") == 0)
+        transcript->desk = strcmp(value, "yes") == 0;
     else
         fail("no such setting", text);
 }
@@ -212,6 +220,7 @@ struct server {
     struct loop *loop;
     struct timer *tick;
     pthread_t thread;
+    bool cold;
 };
 
 static void wake(void *arg)
@@ -266,6 +275,8 @@ static void server_open_pipeline(struct server *server, const struct transcript 
         fail("cannot recover", error.text);
     service_init(&server->service, env_system(), server->hot, server->log, &server->kinds,
                  ACK_DURABLE);
+    if (transcript->desk)
+        server->service.desk = fake_desk_open();
 }
 
 static void say_config(void *arg, resp_config_say_fn *say, void *to)
@@ -298,6 +309,10 @@ static void server_start(struct server *server, const struct transcript *transcr
     server->log->progress_arg = server;
     if (log_start(server->log, &error))
         fail("cannot start the log", error.text);
+    server->hot->arrive = wake;
+    server->hot->arrive_arg = server;
+    if (server->cold)
+        cold_begin(server->hot);
     pthread_create(&server->thread, NULL, run, server);
 }
 
@@ -319,6 +334,9 @@ static void server_stop(struct server *server)
 {
     resp_drain(server->resp, 0, drained, server);
     pthread_join(server->thread, NULL);
+    if (server->cold)
+        cold_end(server->hot);
+    fake_desk_close(server->service.desk);
     timer_free(server->tick);
     log_close(server->log);
     resp_free(server->resp);
@@ -344,6 +362,8 @@ static void fail_step(const struct play *play, const struct step *step, const ch
     fprintf(stderr, "%s:%d: %s (", play->transcript->path, step->line, what);
     if (play->cut == WHOLE)
         fprintf(stderr, "played whole)\n");
+    else if (play->cut == COLD)
+        fprintf(stderr, "everything cold)\n");
     else if (play->cut == BYTE_BY_BYTE)
         fprintf(stderr, "byte by byte)\n");
     else
@@ -468,6 +488,7 @@ static void play_closed(struct play *play, const struct step *step)
 static void play_transcript(const struct transcript *transcript, size_t cut)
 {
     struct play play = {.transcript = transcript, .cut = cut};
+    play.server.cold = cut == COLD;
     server_start(&play.server, transcript);
     for (size_t i = 0; i < transcript->count; i++) {
         const struct step *step = &transcript->steps[i];
@@ -500,6 +521,7 @@ int main(int argc, char **argv)
         struct transcript transcript;
         transcript_read(&transcript, argv[i]);
         play_transcript(&transcript, WHOLE);
+        play_transcript(&transcript, COLD);
         if (transcript.longest <= 16 * CUTS_MAX)
             play_transcript(&transcript, BYTE_BY_BYTE);
         size_t step = transcript.longest / transcript.cuts + 1;

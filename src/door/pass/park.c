@@ -138,7 +138,7 @@ static void append(struct pass *pass, struct parked *parked)
         link = &pass->parked_last->next;
     *link = parked;
     pass->parked_last = parked;
-    gauge_add(&pass->waits, parked->request_count);
+    gauge_add(&pass->stats.waits, parked->request_count);
 }
 
 static void hold_client(struct pass_client *client)
@@ -233,7 +233,7 @@ static void answer_parked(struct pass *pass, struct parked *parked, struct pass_
     request->answer = NULL;
     if (parked->job)
         parked->job->free(parked->job);
-    gauge_add(&pass->waits, (uint64_t)-1);
+    gauge_add(&pass->stats.waits, (uint64_t)-1);
     if (client && --client->parked == 0)
         pass_unhold(client, PASS_HOLD_PARKED);
 }
@@ -268,7 +268,10 @@ static void sweep(struct pass *pass)
     struct parked **link = &pass->parked;
     while (*link) {
         struct parked *parked = *link;
-        if (answer_decided(pass, parked) > 0) {
+        size_t waiting = answer_decided(pass, parked);
+        if (pass->answered.ops > 0)
+            pass_count_answered(pass, parked->since_ns, env_monotonic_ns(pass->service->env));
+        if (waiting > 0) {
             pass->parked_last = parked;
             link = &parked->next;
             continue;

@@ -142,8 +142,8 @@ static void batch_done(struct batch *batch)
 {
     struct pass *pass = batch->arg;
 
-    gauge_add(&pass->batches, 1);
-    gauge_add(&pass->ops_run, pass->op_count);
+    gauge_add(&pass->stats.batches, 1);
+    gauge_add(&pass->stats.ops, pass->op_count);
     answer_all(pass);
     pass->op_limit = LIMIT_BATCH;
     if (pass->door->parsed)
@@ -159,14 +159,14 @@ static void hold(struct pass *pass)
     if (pass->held_ns != 0)
         return;
     service_hold(pass->service);
-    pass->held_ns = env_monotonic_ns(pass->service->env);
+    pass->held_ns = pass->start_ns;
 }
 
-static void launch_or_go_on(struct pass *pass, bool brought_something)
+static void launch_or_go_on(struct pass *pass, bool brought_something, uint64_t now_ns)
 {
     if (pass->held_ns == 0)
         return;
-    if (brought_something && env_monotonic_ns(pass->service->env) - pass->held_ns < HOLD_NS) {
+    if (brought_something && now_ns - pass->held_ns < HOLD_NS) {
         loop_go_on(pass->loop);
         return;
     }
@@ -182,6 +182,7 @@ bool pass_run_batch(struct pass *pass, batch_done_fn *done)
     pass->batch.done = done;
     pass->batch.arg = pass;
     pass->running = true;
+    pass->start_ns = env_monotonic_ns(pass->service->env);
     hold(pass);
     service_run(pass->service, &pass->batch);
     pass->running = false;
@@ -299,9 +300,16 @@ void pass_end(struct pass *pass)
     bool is_done = pass_run(pass);
     if (is_done && pass->parked)
         is_done = park_look(pass);
-    launch_or_go_on(pass, brings_something);
+    uint64_t now_ns = 0;
+    if (brings_something || pass->answered.ops > 0)
+        now_ns = env_monotonic_ns(pass->service->env);
+    if (pass->answered.ops > 0)
+        pass_count_answered(pass, pass->start_ns, now_ns);
+    launch_or_go_on(pass, brings_something, now_ns);
     settle_touched(pass);
     keep_promises(pass);
+    if (pass->flight_count > 0)
+        pass_count_safe(pass, service_safe(pass->service));
     flush_touched(pass);
     if (is_done)
         park_clear_room(pass);

@@ -35,6 +35,7 @@
 #include "door/pass/promise.h"
 #include "door/pass/room.h"
 #include "flow/desk.h"
+#include "flow/metrics.h"
 #include "flow/service.h"
 #include "net/gauge.h"
 #include "net/loop.h"
@@ -118,6 +119,34 @@ struct pass_job {
     atomic_bool is_done;
 };
 
+/* Figures for operators: one thread writes, all may read. Ops, not requests. */
+struct pass_stats {
+    struct gauge batches; /* since start, as all but `waits` */
+    struct gauge ops;
+    struct gauge reads[METRICS_RESULTS];
+    struct gauge writes[METRICS_RESULTS];
+    struct histogram read_time;  /* from the beginning of the batch to the answer, */
+    struct histogram write_time; /* and until it may leave */
+    struct gauge waits;          /* requests that are parked, now */
+};
+
+/* Writes that were answered together, and wait for the log together. */
+struct pass_flight {
+    uint64_t ticket;
+    uint64_t start_ns;
+    uint64_t writes;
+};
+#define PASS_FLIGHTS 64u /* what comes beyond is counted with the last one */
+
+/* Ops that were answered and not counted yet. */
+struct pass_answered {
+    uint64_t ops;
+    uint64_t writes;
+    uint64_t failed_reads;
+    uint64_t failed_writes;
+    uint64_t ticket; /* the highest */
+};
+
 struct pass {
     struct service *service;      /* borrowed */
     const struct pass_door *door; /* borrowed */
@@ -150,9 +179,13 @@ struct pass {
     _Atomic uint64_t jobs_done; /* grows on the desk's threads */
     _Atomic uint64_t cold_seen; /* wake us when hot->arrivals is beyond; UINT64_MAX = never */
 
-    struct gauge batches; /* since start */
-    struct gauge ops_run;
-    struct gauge waits; /* requests that are parked, now */
+    /* figures.c's */
+    uint64_t start_ns; /* when the last batch began */
+    struct pass_answered answered;
+    struct pass_flight flights[PASS_FLIGHTS]; /* a ring */
+    size_t first_flight;
+    size_t flight_count;
+    struct pass_stats stats;
 };
 
 void pass_init(struct pass *pass, struct service *service, unsigned worker,
@@ -268,6 +301,9 @@ void pass_tick(struct pass *pass);
 /* Any thread: service_safe() may have grown, and now is `safe`; hot->arrivals may
  * have grown. */
 void pass_reached(struct pass *pass, uint64_t safe);
+
+/* Adds what the pass has counted. Any thread. */
+void pass_add_figures(const struct pass *pass, struct metrics_door *to);
 
 /* --- clients --- */
 

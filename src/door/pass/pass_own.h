@@ -14,6 +14,13 @@ static inline bool pass_is_cold(const struct pass_request *request, const struct
     return false;
 }
 
+/* Of an op that went wrong. */
+void pass_count_failure(struct pass *pass, const struct op *op);
+
+#define PASS_WRITES                                                                      \
+    (1u << OP_ADD | 1u << OP_SET | 1u << OP_DELETE | 1u << OP_CREATE | 1u << OP_EXPIRE | \
+     1u << OP_REACT | 1u << OP_WITHDRAW | 1u << OP_TOGGLE)
+
 static inline void pass_free_numbers(struct op *op)
 {
     if (__builtin_expect(op->amount.big || op->value.big, 0)) {
@@ -26,7 +33,6 @@ static inline void pass_free_numbers(struct op *op)
 static inline void pass_answer(struct pass *pass, const struct pass_request *request,
                                struct op *ops)
 {
-    (void)pass;
     struct pass_client *client = request->client;
 
     request->answer(client, request, ops);
@@ -34,8 +40,14 @@ static inline void pass_answer(struct pass *pass, const struct pass_request *req
     for (uint32_t i = 0; i < request->count; i++) {
         if (ops[i].ticket > ticket)
             ticket = ops[i].ticket;
+        pass->answered.writes += PASS_WRITES >> ops[i].kind & 1;
+        if (ops[i].code != ERR_OK)
+            pass_count_failure(pass, &ops[i]);
         pass_free_numbers(&ops[i]);
     }
+    pass->answered.ops += request->count;
+    if (ticket > pass->answered.ticket)
+        pass->answered.ticket = ticket;
     if (!client)
         return;
     if (ticket > client->ticket)
@@ -43,6 +55,13 @@ static inline void pass_answer(struct pass *pass, const struct pass_request *req
     client->unanswered--;
     pass_touch(client);
 }
+
+/* Counts what was answered, and times it from `start_ns` on; not the writes that have
+ * to wait for the log. */
+void pass_count_answered(struct pass *pass, uint64_t start_ns, uint64_t now_ns);
+
+/* Times the writes that the log has reached. */
+void pass_count_safe(struct pass *pass, uint64_t safe);
 
 /* Runs the ops of the pass. False: they are still under way when this returns. */
 bool pass_run_batch(struct pass *pass, batch_done_fn *done);

@@ -131,6 +131,24 @@ void resp_wake_all(struct resp *resp)
         pass_reached(&resp->workers[i].pass, safe);
 }
 
+void resp_metrics(void *arg, struct metrics_door *ret_door)
+{
+    const struct resp *resp = arg;
+    *ret_door = (struct metrics_door){.door = "resp"};
+    for (unsigned i = 0; i < resp->worker_count; i++) {
+        const struct resp_worker_stats *stats = &resp->workers[i].stats;
+        pass_add_figures(&resp->workers[i].pass, ret_door);
+        ret_door->connections += gauge_read(&stats->connections);
+        ret_door->accepted += gauge_read(&stats->accepted);
+        ret_door->rejected += gauge_read(&stats->refused) + gauge_read(&stats->turned_away);
+        ret_door->bytes_in += gauge_read(&stats->bytes_in);
+        ret_door->bytes_out += gauge_read(&stats->bytes_out);
+        ret_door->protocol_errors += gauge_read(&stats->protocol_errors);
+        ret_door->auth_failures += gauge_read(&stats->auth_failures);
+        ret_door->timeouts += gauge_read(&stats->timeouts);
+    }
+}
+
 void resp_free(struct resp *resp)
 {
     if (!resp)

@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "flow/metrics.h"
 #include "flow/service.h"
 #include "net/loop.h"
 
@@ -93,6 +94,9 @@ void resp_set_limits(struct resp *resp, const struct resp_limits *limits);
 
 /* Any thread: service_safe() may have grown. */
 void resp_wake_all(struct resp *resp);
+
+/* What it has done so far; `resp` is a struct resp. Any thread. */
+metrics_door_fn resp_metrics;
 
 /* NULL does nothing. */
 void resp_free(struct resp *resp);

@@ -243,8 +243,11 @@ static void say_for_redis(struct resp_client *client, struct settings *settings)
     say(settings, "appendonly", "yes");
     say(settings, "appendfsync", ack == ACK_DURABLE ? "always" : "everysec");
     say(settings, "databases", "1");
-    say(settings, "maxmemory", "0");
-    say(settings, "maxmemory-policy", "noeviction");
+    struct hot_stats hot;
+    hot_stats(client->worker->service->hot, &hot);
+    snprintf(number, sizeof(number), "%" PRIu64, hot.memory_max);
+    say(settings, "maxmemory", number);
+    say(settings, "maxmemory-policy", hot.memory_max > 0 ? "allkeys-lru" : "noeviction");
     snprintf(number, sizeof(number), "%" PRIu32, limits.connections_max);
     say(settings, "maxclients", number);
     snprintf(number, sizeof(number), "%" PRIu32, limits.idle_timeout_s);

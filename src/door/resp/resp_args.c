@@ -35,21 +35,24 @@ bool resp_args_write_options(struct resp_args *args, struct op *op)
     return true;
 }
 
+bool resp_args_page_option(struct resp_args *args, uint64_t *ret_cursor, uint32_t *ret_count)
+{
+    struct slice value;
+    uint64_t number;
+    if (resp_args_option(args, SLICE("cursor"), &value))
+        return decimal_parse_unsigned(value, ret_cursor);
+    if (!resp_args_option(args, SLICE("count"), &value) ||
+        !decimal_parse_unsigned(value, &number) || number == 0)
+        return false;
+    *ret_count = number < PAGE_COUNT_MAX ? (uint32_t)number : PAGE_COUNT_MAX;
+    return true;
+}
+
 bool resp_args_page(struct resp_args *args, uint64_t *ret_cursor, uint32_t *ret_count)
 {
     while (args->left > 0) {
-        struct slice value;
-        uint64_t number;
-        if (resp_args_option(args, SLICE("cursor"), &value)) {
-            if (!decimal_parse_unsigned(value, ret_cursor))
-                return false;
-        } else if (resp_args_option(args, SLICE("count"), &value)) {
-            if (!decimal_parse_unsigned(value, &number) || number == 0)
-                return false;
-            *ret_count = number < PAGE_COUNT_MAX ? (uint32_t)number : PAGE_COUNT_MAX;
-        } else {
+        if (!resp_args_page_option(args, ret_cursor, ret_count))
             return false;
-        }
     }
     return true;
 }

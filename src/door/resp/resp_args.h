@@ -34,6 +34,9 @@ bool resp_args_word(struct resp_args *args, struct slice word);
  * something else. */
 bool resp_args_write_options(struct resp_args *args, struct op *op);
 
+/* One of CURSOR n and COUNT n. */
+bool resp_args_page_option(struct resp_args *args, uint64_t *ret_cursor, uint32_t *ret_count);
+
 /* [CURSOR n] [COUNT n], in any order, as all that is left. */
 bool resp_args_page(struct resp_args *args, uint64_t *ret_cursor, uint32_t *ret_count);
 

@@ -398,7 +398,7 @@ static bool is_timed_out(const struct resp_client *client, uint64_t now_ms)
     struct resp_limits limits = resp_door_limits(client->worker->resp);
     bool subscribed = client->subscriptions != NULL;
     return (client->closing && is_overdue(client->closing_since_ms, now_ms, CLOSING_MAX_MS)) ||
-           (!subscribed && client->base.promised == 0 &&
+           (!subscribed && client->base.promised == 0 && client->base.unanswered == 0 &&
             is_overdue(gauge_read(&client->active_ms), now_ms,
                        limits.idle_timeout_s * UINT64_C(1000))) ||
            (client->base.held == 0 && is_overdue(client->partial_since_ms, now_ms,

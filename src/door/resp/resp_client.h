@@ -83,7 +83,7 @@ struct resp_client {
     struct gauge active_ms; /* loop clock: when it last said or took something */
     struct gauge version;
     struct gauge subscribed;
-    const struct resp_command *last; /* what it asked for last; this worker's eyes only */
+    _Atomic(const struct resp_command *) last; /* what it asked for last; NULL = nothing yet */
 };
 
 /* Takes over the descriptor. NULL when it cannot be watched. */

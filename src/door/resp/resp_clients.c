@@ -94,15 +94,17 @@ static void describe(const struct resp_client *client, uint64_t now_ms, struct b
 {
     uint64_t active_ms = gauge_read(&client->active_ms);
     uint64_t subscribed = gauge_read(&client->subscribed);
+    const struct resp_command *last = client->last;
     buffer_printf(to,
                   "id=%" PRIu64 " addr=%s laddr=%s fd=%d name=%s age=%" PRIu64 " idle=%" PRIu64
-                  " flags=%s db=0 sub=%" PRIu64 " psub=%" PRIu64 " worker=%u user=default"
+                  " flags=%s db=0 sub=%" PRIu64 " psub=%" PRIu64 " worker=%u cmd=%s user=default"
                   " lib-name=%s lib-ver=%s resp=%" PRIu64 "\n",
                   client->id, client->peer, client->local, client->descriptor, client->name,
                   (now_ms - client->connected_ms) / 1000,
                   now_ms > active_ms ? (now_ms - active_ms) / 1000 : 0, subscribed ? "P" : "N",
-                  subscribed & UINT32_MAX, subscribed >> 32, client->worker->index, client->library,
-                  client->library_version, gauge_read(&client->version));
+                  subscribed & UINT32_MAX, subscribed >> 32, client->worker->index,
+                  last ? last->name : "NULL", client->library, client->library_version,
+                  gauge_read(&client->version));
 }
 
 /* Which clients CLIENT LIST is asked for: those of a kind, or some by their ids. */

@@ -62,6 +62,7 @@ const struct resp_command resp_command_table[] = {
     {"counts", 2, READ | FAST, ONE_KEY, "reaction", "0.1.0", "Returns the counts of an item's reactions.", resp_counts},
     {"members", -3, READ, ONE_KEY, "reaction", "0.1.0", "Returns users who hold a reaction on an item, page by page.", resp_members},
     {"reacted", -2, LOOK, NO_KEY, "reaction", "0.1.0", "Returns items that a user reacted to, page by page.", resp_reacted},
+    {"user.reactions", -2, LOOK, NO_KEY, "reaction", "0.2.0", "Returns items that a user reacted to, page by page.", resp_reacted},
 
     {"counter.create", -2, WRITE | FAST, ONE_KEY, "counter", "0.1.0", "Creates a counter with shards, policy, floor and idle time.", resp_counter_create},
     {"counter.add", -3, WRITE | FAST, ONE_KEY, "counter", "0.1.0", "Adds to a counter, once for each idempotency key.", resp_counter_add},
@@ -69,7 +70,19 @@ const struct resp_command resp_command_table[] = {
     {"counter.reset", -2, WRITE | FAST, ONE_KEY, "counter", "0.1.0", "Sets a counter to a value, 0 if none is given.", resp_counter_reset},
     {"counter.delete", -2, WRITE | FAST, ONE_KEY, "counter", "0.1.0", "Deletes a counter, or an item with all its reactions.", resp_counter_delete},
     {"counter.info", 2, READ | FAST, ONE_KEY, "counter", "0.1.0", "Describes a counter or item: shards, policy, why they changed.", resp_counter_info},
-    {"counter.recount", 2, READ, ONE_KEY, "counter", "0.1.0", "Counts anew from shards or members and compares.", resp_counter_recount},
+    {"counter.recount", 2, LOOK, ONE_KEY, "counter", "0.1.0", "Counts anew from the log and compares.", resp_counter_recount},
+    {"counter.events", -2, LOOK, ONE_KEY, "counter", "0.2.0", "Returns the events of a counter, newest first.", resp_counter_events},
+    {"counter.at", 3, LOOK, ONE_KEY, "counter", "0.2.0", "Returns the value of a counter at a time.", resp_counter_at},
+
+    {"recount", 2, ADMIN, NO_KEY, "proof", "0.2.0", "Starts a recount of all counters that match a pattern.", resp_recount},
+    {"audit", -1, ADMIN, NO_KEY, "proof", "0.2.0", "Starts an audit, which compares all places that hold a value.", resp_audit},
+    {"audits", -1, ADMIN, NO_KEY, "proof", "0.2.0", "Returns the audit trail, newest first.", resp_audits},
+    {"task", 2, ADMIN, NO_KEY, "proof", "0.2.0", "Says how far a recount, an audit or an erasure is.", resp_task},
+    {"tasks", 1, ADMIN, NO_KEY, "proof", "0.2.0", "Returns the tasks of the last hour.", resp_tasks},
+    {"user.erase", 2, ADMIN, NO_KEY, "proof", "0.2.0", "Starts the erasure of a user, reactions and name.", resp_user_erase},
+    {"events", -1, LOOK, NO_KEY, "pipeline", "0.2.0", "Returns what was applied to the store, newest first.", resp_events},
+    {"dlq", -2, ADMIN, NO_KEY, "pipeline", "0.2.0", "Lists, shows, redrives and discards dead letters.", resp_dlq},
+    {"history", -2, LOOK, ONE_KEY, "pipeline", "0.2.0", "Returns the history of an item's reactions, newest first.", resp_history},
 
     {"ping", -1, SUBSCRIBED | FAST, NO_KEY, "connection", "1.0.0", "Answers PONG, or what it is given.", resp_ping},
     {"echo", 2, FAST, NO_KEY, "connection", "1.0.0", "Answers what it is given.", resp_echo},
@@ -262,7 +275,7 @@ bool resp_command_run(struct resp_client *client, unsigned argc, const struct sl
         resp_client_touch(client);
     }
     gauge_add(&worker->stats.calls[command - resp_command_table], 1);
-    client->last = command;
+    atomic_store_explicit(&client->last, command, memory_order_relaxed);
     command->handler(client, argc, argv);
     return true;
 }

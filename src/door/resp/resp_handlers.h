@@ -21,7 +21,14 @@ resp_handler_fn resp_like, resp_unlike, resp_dislike, resp_undislike, resp_toggl
 
 /* resp_shard.c: counters by our own words */
 resp_handler_fn resp_counter_create, resp_counter_add, resp_counter_set, resp_counter_reset,
-    resp_counter_delete, resp_counter_info, resp_counter_recount;
+    resp_counter_delete, resp_counter_info;
+
+/* resp_proof.c: from the log */
+resp_handler_fn resp_counter_recount, resp_counter_events, resp_counter_at, resp_recount,
+    resp_audit, resp_audits, resp_task, resp_tasks, resp_user_erase;
+
+/* resp_store.c: from the store */
+resp_handler_fn resp_events, resp_history, resp_dlq;
 
 /* resp_session.c: who is there */
 resp_handler_fn resp_ping, resp_echo, resp_hello, resp_auth, resp_select, resp_reset, resp_quit,

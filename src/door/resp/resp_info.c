@@ -13,6 +13,7 @@
 #include "door/resp/resp_door.h"
 #include "door/resp/resp_handlers.h"
 #include "door/resp/resp_worker.h"
+#include "flow/pipeline.h"
 
 #define INFO_BYTES_MAX (256u << 10)
 
@@ -67,11 +68,20 @@ static void server(struct info *info)
                   options->data_folder ? options->data_folder : "");
 }
 
+/* Requests that wait for cold state or for the desk, for each of which a client waits. */
+static uint64_t waiting(struct info *info)
+{
+    uint64_t all = 0;
+    for (unsigned i = 0; i < resp_door_workers(info->resp); i++)
+        all += gauge_read(&resp_door_worker(info->resp, i)->pass.stats.waits);
+    return all;
+}
+
 static void clients(struct info *info)
 {
     line(info, "connected_clients", SUM(info, connections));
     line(info, "maxclients", resp_door_limits(info->resp).connections_max);
-    line(info, "blocked_clients", 0);
+    line(info, "blocked_clients", waiting(info));
     line(info, "pubsub_clients", SUM(info, subscribers));
 }
 
@@ -93,8 +103,21 @@ static void memory(struct info *info)
     struct mallinfo2 heap = mallinfo2();
     line(info, "used_memory", heap.uordblks + heap.hblkhd + pages_bytes());
     line(info, "used_memory_rss", resident_bytes());
-    line(info, "maxmemory", 0);
-    buffer_printf(info->to, "maxmemory_policy:noeviction\r\nmem_allocator:libc\r\n");
+    struct hot_stats hot;
+    hot_stats(info->service->hot, &hot);
+    line(info, "maxmemory", hot.memory_max);
+    buffer_printf(info->to, "maxmemory_policy:%s\r\nmem_allocator:libc\r\n",
+                  hot.memory_max > 0 ? "allkeys-lru" : "noeviction");
+    line(info, "hot_memory", hot.memory_bytes);
+    line(info, "hot_counters", hot.hot_counters);
+    line(info, "hot_items", hot.hot_items);
+    line(info, "cold_counters",
+         hot.counters > hot.hot_counters ? hot.counters - hot.hot_counters : 0);
+    line(info, "cold_items", hot.items > hot.hot_items ? hot.items - hot.hot_items : 0);
+    line(info, "cold_misses", hot.cold_misses);
+    line(info, "cold_loads", hot.loads);
+    line(info, "dropped", hot.dropped);
+    line(info, "memory_refused_writes", hot.memory_refused);
 }
 
 static void persistence(struct info *info)
@@ -121,6 +144,62 @@ static void persistence(struct info *info)
     buffer_printf(info->to, "log_last_write_status:%s\r\n", stats.full_since_ms ? "full" : "ok");
 }
 
+/* A text of the store or the system as the value of a line. */
+static void line_text(struct info *info, const char *name, const char *text)
+{
+    buffer_printf(info->to, "%s:", name);
+    for (; *text; text++) {
+        char c = *text < ' ' ? ' ' : *text;
+        buffer_append(info->to, &c, 1);
+    }
+    buffer_printf(info->to, "\r\n");
+}
+
+static uint64_t mean(uint64_t sum_ns, uint64_t count)
+{
+    return count > 0 ? sum_ns / count / 1000 : 0;
+}
+
+static void pipeline(struct info *info)
+{
+    struct pipeline_stats stats;
+    pipeline_read(info->service, &stats);
+    line_text(info, "pipeline", !stats.runs ? "off" : stats.paused ? "paused" : "running");
+    line_text(info, "pipeline_paused_reason", stats.reason);
+    line(info, "pipeline_paused_since_ms", (uint64_t)stats.paused_since_ms);
+    line(info, "pipeline_lag_events", stats.lag_events);
+    line(info, "pipeline_lag_bytes", stats.lag_bytes);
+    line(info, "pipeline_lag_ms", (uint64_t)stats.lag_ms);
+    line(info, "pipeline_events", stats.events);
+    line(info, "pipeline_batches", stats.batches);
+    line(info, "pipeline_batch_events", stats.batch_events);
+    line(info, "pipeline_flush_usec", stats.flush_ns / 1000);
+    line(info, "pipeline_flush_usec_mean", mean(stats.flush_ns_all, stats.batches));
+    line(info, "pipeline_outages", stats.outages);
+    line(info, "pipeline_refused", stats.refused);
+    line(info, "pipeline_failed", stats.failed);
+    line(info, "pipeline_cold_loads", stats.cold_loads);
+    line(info, "pipeline_cold_load_usec_mean", mean(stats.cold_load_ns_all, stats.cold_loads));
+    line(info, "audit_counters", stats.audited);
+    line(info, "audit_drifts", stats.drifts);
+    line(info, "audit_repairs", stats.repairs);
+    line(info, "audit_ended_ms", (uint64_t)stats.audit_ended_ms);
+    line(info, "log_trimmed_bytes", stats.trimmed_bytes);
+}
+
+static void store(struct info *info)
+{
+    struct pipeline_stats stats;
+    pipeline_read(info->service, &stats);
+    line(info, "store_bytes", stats.store.bytes);
+    line(info, "store_pending", stats.store.pending);
+    line(info, "store_retrying", stats.store.retrying);
+    line(info, "store_succeeded", stats.store.succeeded);
+    line(info, "store_dead_letters", stats.store.failed);
+    line(info, "store_history_rows", stats.store.history_rows);
+    line(info, "store_down_since_ms", (uint64_t)stats.store.down_since_ms);
+}
+
 static void stats(struct info *info)
 {
     line(info, "total_connections_received", SUM(info, accepted));
@@ -128,7 +207,7 @@ static void stats(struct info *info)
     line(info, "instantaneous_ops_per_sec", SUM(info, rate));
     line(info, "total_net_input_bytes", SUM(info, bytes_in));
     line(info, "total_net_output_bytes", SUM(info, bytes_out));
-    line(info, "rejected_connections", SUM(info, refused));
+    line(info, "rejected_connections", SUM(info, refused) + SUM(info, turned_away));
     line(info, "total_error_replies", SUM(info, errors));
     line(info, "protocol_errors", SUM(info, protocol_errors));
     line(info, "auth_failures", SUM(info, auth_failures));
@@ -138,8 +217,8 @@ static void stats(struct info *info)
     uint64_t ops = 0;
     for (unsigned i = 0; i < resp_door_workers(info->resp); i++) {
         const struct pass *pass = &resp_door_worker(info->resp, i)->pass;
-        batches += gauge_read(&pass->batches);
-        ops += gauge_read(&pass->ops_run);
+        batches += gauge_read(&pass->stats.batches);
+        ops += gauge_read(&pass->stats.ops);
     }
     line(info, "batches", batches);
     line(info, "batch_ops", ops);
@@ -206,6 +285,8 @@ static const struct info_section {
     {"Clients", true, clients},
     {"Memory", true, memory},
     {"Persistence", true, persistence},
+    {"Pipeline", true, pipeline},
+    {"Store", true, store},
     {"Stats", true, stats},
     {"Replication", true, replication},
     {"CPU", true, cpu},

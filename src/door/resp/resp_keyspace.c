@@ -9,6 +9,7 @@
 #include "door/resp/resp_args.h"
 #include "door/resp/resp_client.h"
 #include "door/resp/resp_handlers.h"
+#include "door/resp/resp_job.h"
 #include "door/resp/resp_worker.h"
 
 #define SCAN_COUNT_DEFAULT 10u
@@ -17,62 +18,157 @@
 
 enum listed { LIST_COUNTERS, LIST_ITEMS, LIST_NOTHING };
 
+/* What is looked for, and where it is written down. */
 struct listing {
     const struct kinds *kinds;
     struct slice pattern; /* data NULL = everything */
     enum listed what;
     size_t count;
-    struct resp_reply names;
+    struct resp_reply *names;
 };
-
-static void listing_init(struct listing *listing, const struct resp_client *client)
-{
-    *listing = (struct listing){.kinds = client->worker->service->kinds};
-    resp_reply_init(&listing->names, client->reply.bytes.max);
-}
 
 static void list_name(struct listing *listing, struct slice name)
 {
     if (listing->pattern.data && !match_glob(listing->pattern, name))
         return;
-    resp_reply_bulk(&listing->names, name);
+    resp_reply_bulk(listing->names, name);
     listing->count++;
 }
 
-static void list_kinds(struct listing *listing, const struct hot_entry *entry)
+static void list_kind(struct listing *listing, struct slice item, uint8_t kind)
 {
     char name[LIMIT_ID_BYTES + 1 + LIMIT_KIND_BYTES];
-    if (entry->id.size > LIMIT_ID_BYTES)
+    struct slice word = kinds_name(listing->kinds, kind);
+    if (item.size > LIMIT_ID_BYTES)
         return;
-    memcpy(name, entry->id.data, entry->id.size);
-    name[entry->id.size] = '/';
-    for (unsigned kind = 1; kind <= listing->kinds->count; kind++) {
-        if (!(entry->kinds_seen >> (kind - 1) & 1))
-            continue;
-        struct slice word = kinds_name(listing->kinds, (uint8_t)kind);
-        memcpy(name + entry->id.size + 1, word.data, word.size);
-        list_name(listing, (struct slice){name, entry->id.size + 1 + word.size});
+    memcpy(name, item.data, item.size);
+    name[item.size] = '/';
+    memcpy(name + item.size + 1, word.data, word.size);
+    list_name(listing, (struct slice){name, item.size + 1 + word.size});
+}
+
+/* Bit k - 1 of `kinds_seen`: somebody holds kind k. */
+static void list(struct listing *listing, struct slice id, bool is_item, uint32_t kinds_seen)
+{
+    if (listing->what == LIST_NOTHING)
+        return;
+    if (is_item == (listing->what == LIST_ITEMS)) {
+        list_name(listing, id);
+        return;
+    }
+    for (unsigned kind = 1; is_item && kind <= listing->kinds->count; kind++) {
+        if (kinds_seen >> (kind - 1) & 1)
+            list_kind(listing, id, (uint8_t)kind);
     }
 }
 
-static void list_entry(void *arg, const struct hot_entry *entry)
+/* ---- what is in memory, when there is nothing else ---- */
+
+static void list_hot(void *arg, const struct hot_entry *entry)
 {
-    struct listing *listing = arg;
-    if (listing->what == LIST_ITEMS && entry->is_item)
-        list_name(listing, entry->id);
-    else if (listing->what == LIST_COUNTERS && entry->is_item)
-        list_kinds(listing, entry);
-    else if (listing->what == LIST_COUNTERS)
-        list_name(listing, entry->id);
+    list(arg, entry->id, entry->is_item, entry->kinds_seen);
 }
 
-static void reply_listing(struct resp_client *client, struct listing *listing)
+static void reply_listing(struct resp_client *client, const struct listing *listing)
 {
     resp_reply_array(&client->reply, listing->count);
-    resp_reply_raw(&client->reply, buffer_slice(&listing->names.bytes));
-    if (listing->names.overflow)
+    resp_reply_raw(&client->reply, buffer_slice(&listing->names->bytes));
+    if (listing->names->overflow)
         client->reply.overflow = true;
-    resp_reply_done(&listing->names);
+}
+
+static void scan_hot(struct resp_client *client, struct listing *listing, uint64_t cursor,
+                     uint32_t count)
+{
+    struct resp_reply names;
+    resp_reply_init(&names, client->reply.bytes.max);
+    listing->names = &names;
+    hot_scan(client->worker->service->hot, &cursor, count, list_hot, listing);
+    resp_reply_array(&client->reply, 2);
+    resp_reply_cursor(&client->reply, cursor);
+    reply_listing(client, listing);
+    resp_reply_done(&names);
+}
+
+#define TOO_MANY_KEYS "too many keys for one answer, use SCAN"
+
+static void keys_hot(struct resp_client *client, struct listing *listing)
+{
+    struct resp_reply names;
+    resp_reply_init(&names, client->reply.bytes.max);
+    listing->names = &names;
+    uint64_t cursor = 0;
+    do {
+        hot_scan(client->worker->service->hot, &cursor, KEYS_STEP, list_hot, listing);
+    } while (cursor != 0 && !names.overflow);
+
+    if (names.overflow)
+        resp_client_fail(client, "ERR %s", TOO_MANY_KEYS);
+    else
+        reply_listing(client, listing);
+    resp_reply_done(&names);
+}
+
+/* ---- what is in memory and in the store, on the desk ---- */
+
+struct list_job {
+    struct resp_job base;
+    struct listing listing;
+};
+
+static void list_any(void *arg, const struct desk_entry *entry)
+{
+    const struct listing *listing = arg;
+    uint32_t kinds_seen = 0;
+    for (unsigned i = 0; entry->is_item && i < listing->kinds->count; i++)
+        kinds_seen |= (uint32_t)(entry->counts[i] > 0) << i;
+    list(arg, entry->id, entry->is_item, kinds_seen);
+}
+
+static enum err scan_step(struct list_job *job, struct desk_seat *seat)
+{
+    struct resp_job *base = &job->base;
+    enum err err = desk_scan(seat, (struct slice){NULL, 0}, &base->cursor, base->limit, list_any,
+                             &job->listing, &base->base.error);
+    if (err)
+        resp_job_fail(base, err, NULL);
+    base->count = job->listing.count;
+    return err;
+}
+
+static void work_scan(struct pass_job *base, struct desk_seat *seat)
+{
+    scan_step((struct list_job *)base, seat);
+}
+
+static void work_keys(struct pass_job *base, struct desk_seat *seat)
+{
+    struct list_job *job = (struct list_job *)base;
+    enum err err;
+    do {
+        err = scan_step(job, seat);
+    } while (!err && job->base.cursor != 0 && !job->base.things.overflow);
+    if (!err && job->base.things.overflow)
+        resp_job_fail(&job->base, ERR_TOO_LARGE, TOO_MANY_KEYS);
+}
+
+static void list_on_desk(struct resp_client *client, unsigned argc, const struct slice *argv,
+                         const struct listing *listing, uint64_t cursor, uint32_t count,
+                         enum resp_job_form form, pass_work_fn *work)
+{
+    struct list_job *job = resp_job_new(client, sizeof(*job), argc, argv, work);
+    if (!job)
+        return;
+    job->listing = *listing;
+    job->listing.names = &job->base.things;
+    for (unsigned i = 0; i < argc; i++) { /* the pattern, in the job's own copy */
+        if (listing->pattern.data == argv[i].data)
+            job->listing.pattern.data = job->base.argv[i].data;
+    }
+    job->base.form = form;
+    job->base.cursor = cursor;
+    job->base.limit = count;
+    resp_job_start(client, &job->base);
 }
 
 /* ---- SCAN ---- */
@@ -109,8 +205,7 @@ static bool read_scan_options(struct resp_client *client, struct resp_args *args
 void resp_scan(struct resp_client *client, unsigned argc, const struct slice *argv)
 {
     struct resp_args args = resp_args_from(argc, argv, 2);
-    struct listing listing;
-    listing_init(&listing, client);
+    struct listing listing = {.kinds = client->worker->service->kinds};
     uint64_t cursor;
     uint32_t count = SCAN_COUNT_DEFAULT;
     if (!decimal_parse_unsigned(argv[1], &cursor)) {
@@ -120,29 +215,20 @@ void resp_scan(struct resp_client *client, unsigned argc, const struct slice *ar
     if (!read_scan_options(client, &args, &listing, &count))
         return;
 
-    hot_scan(client->worker->service->hot, &cursor, count, list_entry, &listing);
-    resp_reply_array(&client->reply, 2);
-    resp_reply_cursor(&client->reply, cursor);
-    reply_listing(client, &listing);
+    if (client->worker->service->desk)
+        list_on_desk(client, argc, argv, &listing, cursor, count, RESP_JOB_PAGE, work_scan);
+    else
+        scan_hot(client, &listing, cursor, count);
 }
 
 void resp_keys(struct resp_client *client, unsigned argc, const struct slice *argv)
 {
-    (void)argc;
-    struct listing listing;
-    listing_init(&listing, client);
-    listing.pattern = argv[1];
-    uint64_t cursor = 0;
-    do {
-        hot_scan(client->worker->service->hot, &cursor, KEYS_STEP, list_entry, &listing);
-    } while (cursor != 0 && !listing.names.overflow);
-
-    if (listing.names.overflow) {
-        resp_reply_done(&listing.names);
-        resp_client_fail(client, "ERR too many keys for one answer, use SCAN");
-        return;
-    }
-    reply_listing(client, &listing);
+    const struct service *service = client->worker->service;
+    struct listing listing = {.kinds = service->kinds, .pattern = argv[1]};
+    if (service->desk)
+        list_on_desk(client, argc, argv, &listing, 0, KEYS_STEP, RESP_JOB_ARRAY, work_keys);
+    else
+        keys_hot(client, &listing);
 }
 
 void resp_dbsize(struct resp_client *client, unsigned argc, const struct slice *argv)

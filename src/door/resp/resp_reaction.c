@@ -7,6 +7,7 @@
 #include "door/resp/resp_args.h"
 #include "door/resp/resp_client.h"
 #include "door/resp/resp_handlers.h"
+#include "door/resp/resp_job.h"
 #include "door/resp/resp_worker.h"
 
 #define PAGE_COUNT_DEFAULT 100u
@@ -253,7 +254,9 @@ void resp_members(struct resp_client *client, unsigned argc, const struct slice 
     struct op *op = pass_op(&client->worker->pass, OP_MEMBERS, argv[1]);
     op->reaction = kind;
     op->page = &gathered->page;
-    if (!resp_client_submit(client, 1, answer_members, gathered))
+    if (resp_client_submit(client, 1, answer_members, gathered))
+        client->worker->pass.requests[client->worker->pass.request_count - 1].extra_stays = true;
+    else
         free(gathered);
 }
 
@@ -270,6 +273,50 @@ static void gather_item(void *arg, struct slice item, uint8_t kind)
     items->gathered.count++;
 }
 
+static void reacted_hot(struct resp_client *client, struct slice user, uint64_t cursor,
+                        uint32_t limit)
+{
+    struct items items = {.kinds = kinds_of(client)};
+    gathered_init(&items.gathered, client);
+    hot_items_of(client->worker->service->hot, user, &cursor, limit, gather_item, &items);
+    resp_reply_array(&client->reply, 2);
+    resp_reply_cursor(&client->reply, cursor);
+    resp_reply_map(&client->reply, items.gathered.count);
+    resp_reply_raw(&client->reply, buffer_slice(&items.gathered.things.bytes));
+    if (items.gathered.things.overflow)
+        client->reply.overflow = true;
+    resp_reply_done(&items.gathered.things);
+}
+
+static void visit_item(void *arg, struct slice item, struct slice kind)
+{
+    struct resp_job *job = arg;
+    resp_reply_bulk(&job->things, item);
+    resp_reply_bulk(&job->things, kind);
+    job->count++;
+}
+
+static void work_reacted(struct pass_job *base, struct desk_seat *seat)
+{
+    struct resp_job *job = (struct resp_job *)base;
+    enum err err =
+        desk_items_of(seat, job->argv[1], &job->cursor, job->limit, visit_item, job, &base->error);
+    if (err)
+        resp_job_fail(job, err, NULL);
+}
+
+static void reacted_any(struct resp_client *client, unsigned argc, const struct slice *argv,
+                        uint64_t cursor, uint32_t limit)
+{
+    struct resp_job *job = resp_job_new(client, sizeof(*job), argc, argv, work_reacted);
+    if (!job)
+        return;
+    job->form = RESP_JOB_PAIRS;
+    job->cursor = cursor;
+    job->limit = limit;
+    resp_job_start(client, job);
+}
+
 void resp_reacted(struct resp_client *client, unsigned argc, const struct slice *argv)
 {
     struct resp_args args = resp_args_from(argc, argv, 2);
@@ -284,14 +331,8 @@ void resp_reacted(struct resp_client *client, unsigned argc, const struct slice 
         return;
     }
 
-    struct items items = {.kinds = kinds_of(client)};
-    gathered_init(&items.gathered, client);
-    hot_items_of(client->worker->service->hot, argv[1], &cursor, limit, gather_item, &items);
-    resp_reply_array(&client->reply, 2);
-    resp_reply_cursor(&client->reply, cursor);
-    resp_reply_map(&client->reply, items.gathered.count);
-    resp_reply_raw(&client->reply, buffer_slice(&items.gathered.things.bytes));
-    if (items.gathered.things.overflow)
-        client->reply.overflow = true;
-    resp_reply_done(&items.gathered.things);
+    if (client->worker->service->desk)
+        reacted_any(client, argc, argv, cursor, limit);
+    else
+        reacted_hot(client, argv[1], cursor, limit);
 }

@@ -123,11 +123,16 @@ void resp_reply_describe(enum err code, const char *text, char *to, size_t size)
                "is room, reads go on.";
         break;
     case ERR_UNAVAILABLE:
+    case ERR_COLD:
+        word = "UNAVAILABLE";
+        text = "The store does not answer. Nothing was done. Try again.";
+        break;
     case ERR_TIMEOUT:
         word = "TRYAGAIN";
         break;
     case ERR_NO_MEMORY:
         word = "OOM";
+        text = "command not allowed when used memory > 'max-memory'.";
         break;
     default:
         break;
@@ -152,6 +157,21 @@ void resp_reply_bulk(struct resp_reply *reply, struct slice bytes)
 void resp_reply_text(struct resp_reply *reply, const char *text)
 {
     resp_reply_bulk(reply, slice_of(text));
+}
+
+void resp_reply_pair(struct resp_reply *reply, const char *name, struct slice value)
+{
+    resp_reply_text(reply, name);
+    if (value.size > 0)
+        resp_reply_bulk(reply, value);
+    else
+        resp_reply_null(reply);
+}
+
+void resp_reply_pair_integer(struct resp_reply *reply, const char *name, int64_t value)
+{
+    resp_reply_text(reply, name);
+    resp_reply_integer(reply, value);
 }
 
 void resp_reply_cursor(struct resp_reply *reply, uint64_t cursor)

@@ -51,6 +51,10 @@ void resp_reply_null(struct resp_reply *reply);
 void resp_reply_bulk(struct resp_reply *reply, struct slice bytes);
 void resp_reply_text(struct resp_reply *reply, const char *text); /* a bulk, too */
 
+/* A pair of a map. A bulk of size 0 is nil. */
+void resp_reply_pair(struct resp_reply *reply, const char *name, struct slice value);
+void resp_reply_pair_integer(struct resp_reply *reply, const char *name, int64_t value);
+
 /* Where a page ends, as SCAN has it: a bulk of digits. */
 void resp_reply_cursor(struct resp_reply *reply, uint64_t cursor);
 

@@ -1,5 +1,5 @@
 /* resp_shard.c - counters by our own words: created with shards, written once
- * for each idempotency key, described and counted anew. */
+ * for each idempotency key, described. */
 #include <inttypes.h>
 
 #include "door/resp/resp_answers.h"
@@ -188,36 +188,4 @@ void resp_counter_info(struct resp_client *client, unsigned argc, const struct s
     op->describe = room_alloc(&pass->room, sizeof(*op->describe));
     pass_op(pass, OP_GET, argv[1]);
     resp_client_submit(client, 2, answer_info, NULL);
-}
-
-/* ---- COUNTER.RECOUNT ---- */
-
-/* What it ought to be, beside what it is; writes in between make a difference
- * that is none. */
-static void answer_recount(void *to, const struct pass_request *request, struct op *ops)
-{
-    struct resp_client *client = to;
-    (void)request;
-    if (resp_client_answer_error(client, ops))
-        return;
-    struct number recounted = number_of(0);
-    ops->code = hot_recount(client->worker->service->hot, ops->id, &recounted);
-    if (resp_client_answer_error(client, ops))
-        return;
-    struct resp_reply *reply = &client->reply;
-    resp_reply_map(reply, 3);
-    resp_reply_text(reply, "value");
-    resp_reply_number(reply, &ops->value);
-    resp_reply_text(reply, "recounted");
-    resp_reply_number(reply, &recounted);
-    resp_reply_text(reply, "equal");
-    resp_reply_integer(reply, number_compare(&ops->value, &recounted) == 0);
-    number_done(&recounted);
-}
-
-void resp_counter_recount(struct resp_client *client, unsigned argc, const struct slice *argv)
-{
-    (void)argc;
-    pass_op(&client->worker->pass, OP_GET, argv[1]);
-    resp_client_submit(client, 1, answer_recount, NULL);
 }

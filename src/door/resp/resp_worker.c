@@ -64,6 +64,8 @@ static void tick(void *arg)
         resp_client_tick(client, now_ms);
     }
     pass_tick(&worker->pass);
+    if (worker->listener)
+        gauge_set(&worker->stats.turned_away, listener_turned_away(worker->listener));
     uint64_t commands = resp_worker_commands(worker);
     gauge_set(&worker->stats.rate, commands - worker->commands_last);
     worker->commands_last = commands;

@@ -26,6 +26,7 @@ struct resp_worker_stats {
     struct gauge connections; /* now */
     struct gauge accepted;
     struct gauge refused;     /* too many connections */
+    struct gauge turned_away; /* for want of a descriptor */
     struct gauge subscribers; /* connections, now */
     struct gauge errors;      /* error answers */
     struct gauge protocol_errors;

@@ -478,7 +478,7 @@ TEST(many_may_be_parked)
             assert_true(pass_run(&rig->pass));
     }
     pass_run(&rig->pass);
-    assert_int_equal(gauge_read(&rig->pass.waits), MANY);
+    assert_int_equal(gauge_read(&rig->pass.stats.waits), MANY);
     for (char letter = 'a'; letter < 'a' + 16; letter++)
         arrive(rig, letter);
     for (int i = 0; i < 5; i++) { /* a batch at a time */
