@@ -1,0 +1,315 @@
+#include "door/http/http.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/lock.h"
+#include "base/memory.h"
+#include "door/http/http_door.h"
+#include "door/http/http_openapi.h"
+#include "door/http/http_worker.h"
+
+struct http {
+    struct service *service; /* borrowed */
+    struct http_options options;
+    char *address; /* owned, as are the next three: what the options point to */
+    char *version;
+    char *cors_origins;
+    char *hosts;
+    bool is_loopback;
+    uint16_t port;
+    struct http_routes routes;
+    struct http_text openapi;
+
+    struct gauge connections_max; /* as of http_set_limits() */
+    struct gauge idle_timeout_s;
+    struct gauge partial_timeout_s;
+    struct gauge has_password;
+
+    struct lock lock;                 /* of what follows */
+    char password[HTTP_PASSWORD_MAX]; /* filled up with zeros */
+    size_t password_size;
+
+    unsigned worker_count;
+    struct http_worker workers[];
+};
+
+/* ---- for others ---- */
+
+static char *copy_text(const char *text)
+{
+    size_t size = strlen(text ? text : "") + 1;
+    return memcpy(memory_take(size), text ? text : "", size);
+}
+
+static enum err check_options(const struct http_options *options, struct error *error)
+{
+    bool loopback;
+    if (!listener_is_address(options->address, &loopback))
+        return error_set(error, ERR_INVALID, "'%s' is not an IP address", options->address);
+    if (options->password && strlen(options->password) > HTTP_PASSWORD_MAX)
+        return error_set(error, ERR_TOO_LARGE, "the password has more than %u bytes",
+                         HTTP_PASSWORD_MAX);
+    if (options->limits.connections_max == 0)
+        return error_set(error, ERR_INVALID, "no connection would be accepted");
+    return ERR_OK;
+}
+
+struct http *http_new(struct service *service, const struct http_options *options, unsigned workers,
+                      struct error *error)
+{
+    assert(service && options && workers > 0 && workers <= LIMIT_WORKERS);
+
+    if (check_options(options, error))
+        return NULL;
+
+    struct http *http = memory_take_zeroed(sizeof(*http) + workers * sizeof(http->workers[0]));
+    http->service = service;
+    http->options = *options;
+    http->options.address = http->address = copy_text(options->address);
+    http->options.version = http->version = copy_text(options->version);
+    http->options.cors_origins = http->cors_origins = copy_text(options->cors_origins);
+    http->options.hosts = http->hosts = copy_text(options->hosts);
+    http->options.password = NULL;
+    http->port = options->port;
+    (void)listener_is_address(options->address, &http->is_loopback);
+    http_routes_init(&http->routes);
+    http_openapi_write(&http->openapi, http->version);
+    http_set_limits(http, &options->limits);
+    lock_init(&http->lock);
+    http_set_password(http, options->password);
+    http->worker_count = workers;
+    for (unsigned i = 0; i < workers; i++)
+        http_worker_init(&http->workers[i], http, service, i);
+    return http;
+}
+
+enum err http_listen(struct http *http, struct loop *loop, unsigned worker, struct error *error)
+{
+    assert(http && loop && worker < http->worker_count);
+
+    bool first = true;
+    for (unsigned i = 0; i < http->worker_count; i++) {
+        if (http->workers[i].listener)
+            first = false;
+    }
+    struct listener_options options = {
+        .address = http->options.address,
+        .port = http->port,
+        .first = first,
+    };
+    enum err err = http_worker_start(&http->workers[worker], loop, &options, error);
+    if (!err)
+        http->port = listener_port(http->workers[worker].listener);
+    return err;
+}
+
+uint16_t http_port(const struct http *http)
+{
+    return http->port;
+}
+
+void http_drain(struct http *http, unsigned worker, http_drained_fn *drained, void *arg)
+{
+    assert(http && worker < http->worker_count && drained);
+
+    struct http_worker *part = &http->workers[worker];
+    lock_take(&part->lock);
+    part->drain_asked = true;
+    part->drained = drained;
+    part->drained_arg = arg;
+    http_worker_ask(part);
+    lock_release(&part->lock);
+}
+
+void http_wake_all(struct http *http)
+{
+    uint64_t safe = service_safe(http->service);
+    for (unsigned i = 0; i < http->worker_count; i++)
+        pass_reached(&http->workers[i].pass, safe);
+}
+
+void http_free(struct http *http)
+{
+    if (!http)
+        return;
+
+    for (unsigned i = 0; i < http->worker_count; i++)
+        http_worker_done(&http->workers[i]);
+    lock_done(&http->lock);
+    explicit_bzero(http->password, sizeof(http->password));
+    http_text_done(&http->openapi);
+    free(http->address);
+    free(http->version);
+    free(http->cors_origins);
+    free(http->hosts);
+    free(http);
+}
+
+void http_metrics(void *arg, struct metrics_door *ret_door)
+{
+    const struct http *http = arg;
+    ret_door->door = "http";
+    for (unsigned i = 0; i < http->worker_count; i++) {
+        const struct http_worker_stats *stats = &http->workers[i].stats;
+        for (unsigned result = 0; result < METRICS_RESULTS; result++) {
+            ret_door->reads[result] += gauge_read(&stats->reads[result]);
+            ret_door->writes[result] += gauge_read(&stats->writes[result]);
+        }
+        histogram_merge(&ret_door->read_time, &stats->read_time);
+        histogram_merge(&ret_door->write_time, &stats->write_time);
+        ret_door->connections += gauge_read(&stats->connections);
+        ret_door->accepted += gauge_read(&stats->accepted);
+        ret_door->rejected += gauge_read(&stats->refused);
+        ret_door->bytes_in += gauge_read(&stats->bytes_in);
+        ret_door->bytes_out += gauge_read(&stats->bytes_out);
+        ret_door->protocol_errors += gauge_read(&stats->protocol_errors);
+        ret_door->auth_failures += gauge_read(&stats->auth_failures);
+        ret_door->timeouts += gauge_read(&stats->timeouts);
+    }
+}
+
+/* ---- for the parts of the door ---- */
+
+const struct http_options *http_door_options(const struct http *http)
+{
+    return &http->options;
+}
+
+const struct http_routes *http_door_routes(const struct http *http)
+{
+    return &http->routes;
+}
+
+unsigned http_door_workers(const struct http *http)
+{
+    return http->worker_count;
+}
+
+struct http_worker *http_door_worker(struct http *http, unsigned index)
+{
+    assert(index < http->worker_count);
+
+    return &http->workers[index];
+}
+
+struct slice http_door_openapi(const struct http *http)
+{
+    return buffer_slice(&http->openapi.bytes);
+}
+
+bool http_door_is_full(const struct http *http)
+{
+    uint64_t connections = 0;
+    for (unsigned i = 0; i < http->worker_count; i++)
+        connections += gauge_read(&http->workers[i].stats.connections);
+    return connections >= gauge_read(&http->connections_max);
+}
+
+/* ---- the limits ---- */
+
+void http_set_limits(struct http *http, const struct http_limits *limits)
+{
+    gauge_set(&http->connections_max, limits->connections_max);
+    gauge_set(&http->idle_timeout_s, limits->idle_timeout_s);
+    gauge_set(&http->partial_timeout_s, limits->partial_timeout_s);
+}
+
+struct http_limits http_door_limits(const struct http *http)
+{
+    return (struct http_limits){
+        .connections_max = (uint32_t)gauge_read(&http->connections_max),
+        .idle_timeout_s = (uint32_t)gauge_read(&http->idle_timeout_s),
+        .partial_timeout_s = (uint32_t)gauge_read(&http->partial_timeout_s),
+    };
+}
+
+/* ---- the password ---- */
+
+void http_set_password(struct http *http, const char *password)
+{
+    size_t size = password ? strlen(password) : 0;
+    assert(size <= HTTP_PASSWORD_MAX);
+
+    lock_take(&http->lock);
+    http->password_size = size;
+    explicit_bzero(http->password, sizeof(http->password));
+    if (size > 0)
+        memcpy(http->password, password, size);
+    gauge_set(&http->has_password, password != NULL);
+    lock_release(&http->lock);
+}
+
+bool http_door_has_password(struct http *http)
+{
+    return gauge_read(&http->has_password) != 0;
+}
+
+/* Every byte of the two padded fields is looked at, whatever they hold, so the
+ * time tells nothing. */
+bool http_door_is_password(struct http *http, struct slice password)
+{
+    char said[HTTP_PASSWORD_MAX] = {0};
+    memcpy(said, password.data, password.size < sizeof(said) ? password.size : sizeof(said));
+
+    lock_take(&http->lock);
+    unsigned char differs = http->password_size != password.size;
+    for (size_t i = 0; i < sizeof(said); i++)
+        differs |= (unsigned char)(said[i] ^ http->password[i]);
+    lock_release(&http->lock);
+    explicit_bzero(said, sizeof(said));
+    return differs == 0;
+}
+
+/* ---- names ---- */
+
+/* Is it a word of a list with commas? */
+static bool is_listed(const char *list, struct slice word)
+{
+    while (*list) {
+        size_t size = strcspn(list, ",");
+        const char *end = list + size;
+        while (size > 0 && *list == ' ') {
+            list++;
+            size--;
+        }
+        if (slice_equal_nocase((struct slice){list, size}, word) && size > 0)
+            return true;
+        list = *end ? end + 1 : end;
+    }
+    return false;
+}
+
+/* "localhost:3001" without its port, "[::1]:3001" likewise. */
+static struct slice name_of(struct slice host)
+{
+    size_t size = host.size;
+    while (size > 0 && host.data[size - 1] >= '0' && host.data[size - 1] <= '9')
+        size--;
+    if (size > 0 && size < host.size && host.data[size - 1] == ':')
+        host.size = size - 1;
+    return host;
+}
+
+/* A name that points to this machine for everybody, and cannot be taken by others;
+ * a port that was forwarded to ours does no harm. Beyond this machine there is a
+ * password, and any name will do unless some are given. */
+bool http_door_is_host(const struct http *http, struct slice host)
+{
+    struct slice name = name_of(host);
+    if (!host.data)
+        return true; /* HTTP/1.0: browsers do not speak it */
+    if (slice_equal_nocase(name, SLICE("localhost")) || slice_equal(name, SLICE("127.0.0.1")) ||
+        slice_equal(name, SLICE("[::1]")) || slice_equal_nocase(name, slice_of(http->address)))
+        return true;
+    if (http->hosts[0] == '\0')
+        return !http->is_loopback;
+    return strcmp(http->hosts, "*") == 0 || is_listed(http->hosts, host) ||
+           is_listed(http->hosts, name);
+}
+
+bool http_door_is_origin(const struct http *http, struct slice origin)
+{
+    return is_listed(http->cors_origins, origin);
+}

@@ -1,0 +1,219 @@
+/* http_about.c - what there is to know of the server itself. */
+#include "base/message.h"
+#include "door/http/http_call.h"
+#include "door/http/http_door.h"
+#include "door/http/http_handlers.h"
+#include "door/http/http_worker.h"
+#include "flow/pipeline.h"
+
+static struct service *service_of(struct http_call *call)
+{
+    return call->client->worker->service;
+}
+
+/* ---- /, /openapi.json, /metrics ---- */
+
+static void answer_index(struct http_call *call, struct op *ops)
+{
+    (void)ops;
+    struct http_text *body = http_call_body(call);
+    HTTP_TEXT(body, "{\"name\":\"tally\",\"version\":");
+    http_text_string(body, slice_of(http_door_options(call->client->worker->http)->version));
+    HTTP_TEXT(body, ",\"openapi\":\"/openapi.json\",\"status\":\"/v1/status\","
+                    "\"metrics\":\"/metrics\"}");
+    http_call_send(call, 200);
+}
+
+void http_index(struct http_call *call)
+{
+    http_call_answer(call, answer_index);
+}
+
+static void answer_openapi(struct http_call *call, struct op *ops)
+{
+    (void)ops;
+    http_call_send_as(call, 200, SLICE("application/json"), SLICE("Cache-Control: no-cache\r\n"),
+                      http_door_openapi(call->client->worker->http));
+}
+
+void http_openapi(struct http_call *call)
+{
+    http_call_answer(call, answer_openapi);
+}
+
+static void answer_metrics(struct http_call *call, struct op *ops)
+{
+    (void)ops;
+    struct http_text *body = http_call_body(call);
+    const struct metrics *metrics = http_door_options(call->client->worker->http)->metrics;
+    if (metrics_page(metrics, &body->bytes) != ERR_OK) {
+        http_call_problem(call, HTTP_PROBLEM_INTERNAL, "the page of metrics is too large");
+        return;
+    }
+    http_call_send_as(call, 200, SLICE(METRICS_CONTENT_TYPE), SLICE("Cache-Control: no-store\r\n"),
+                      buffer_slice(&body->bytes));
+}
+
+void http_metrics_page(struct http_call *call)
+{
+    if (http_door_options(call->client->worker->http)->metrics)
+        http_call_answer(call, answer_metrics);
+    else
+        http_call_fail(call, HTTP_PROBLEM_NO_PATH, NULL);
+}
+
+/* ---- /livez, /readyz ---- */
+
+static void send_text(struct http_call *call, unsigned status, struct slice text)
+{
+    http_call_send_as(call, status, SLICE("text/plain; charset=utf-8"),
+                      SLICE("Cache-Control: no-store\r\n"), text);
+}
+
+static void answer_livez(struct http_call *call, struct op *ops)
+{
+    (void)ops;
+    send_text(call, 200, SLICE("ok\n"));
+}
+
+void http_livez(struct http_call *call)
+{
+    http_call_answer(call, answer_livez);
+}
+
+/* One thing that has to be well; `why` is of interest when it is not. */
+static bool check(struct http_text *to, bool is_verbose, const char *name, bool is_well,
+                  const char *why)
+{
+    if (is_verbose && is_well)
+        http_text_printf(to, "[+] %s ok\n", name);
+    else if (is_verbose)
+        http_text_printf(to, "[-] %s failed: %.300s\n", name, why);
+    return is_well;
+}
+
+/* Writes are what it has to be ready for: a store that is down holds up nothing. */
+static void answer_readyz(struct http_call *call, struct op *ops)
+{
+    (void)ops;
+    struct service *service = service_of(call);
+    bool is_verbose = call->number != 0;
+    struct http_text *body = http_call_body(call);
+    enum err room = log_room(service->log);
+    bool is_ready = check(body, is_verbose, "log", room == ERR_OK, err_meaning(room));
+    is_ready &= check(body, is_verbose, "open", !call->client->worker->draining, "it ends");
+    if (is_verbose) {
+        struct pipeline_stats stats;
+        pipeline_read(service, &stats);
+        if (stats.runs)
+            check(body, true, "store (not needed for writes)", !stats.paused, stats.reason);
+    }
+    http_text_add(body, is_ready ? SLICE("ready\n") : SLICE("not ready\n"));
+    send_text(call, is_ready ? 200 : 503, buffer_slice(&body->bytes));
+}
+
+void http_readyz(struct http_call *call)
+{
+    static const char *const names[] = {"verbose", NULL};
+    struct slice verbose;
+    if (!http_call_query(call, names, &verbose))
+        return;
+    call->number = verbose.data != NULL;
+    http_call_answer(call, answer_readyz);
+}
+
+/* ---- /v1/status ---- */
+
+static void write_hot(struct http_text *to, const struct hot_stats *stats)
+{
+    http_text_printf(to,
+                     ",\"counters\":%llu,\"items\":%llu,\"members\":%llu,\"users\":%llu,"
+                     "\"keys\":%llu,\"hot\":{\"counters\":%llu,\"items\":%llu,\"cold_misses\":%llu,"
+                     "\"loads\":%llu,\"dropped\":%llu,\"spread\":%llu,\"memory_bytes\":%llu,"
+                     "\"memory_max\":%llu,\"refused\":%llu}",
+                     (unsigned long long)stats->counters, (unsigned long long)stats->items,
+                     (unsigned long long)stats->members, (unsigned long long)stats->users,
+                     (unsigned long long)stats->keys, (unsigned long long)stats->hot_counters,
+                     (unsigned long long)stats->hot_items, (unsigned long long)stats->cold_misses,
+                     (unsigned long long)stats->loads, (unsigned long long)stats->dropped,
+                     (unsigned long long)stats->spread, (unsigned long long)stats->memory_bytes,
+                     (unsigned long long)stats->memory_max, (unsigned long long)stats->refused);
+}
+
+static void write_pipeline(struct http_text *to, const struct pipeline_stats *stats)
+{
+    if (!stats->runs) {
+        HTTP_TEXT(to, ",\"pipeline\":null");
+        return;
+    }
+    http_text_printf(to,
+                     ",\"pipeline\":{\"paused\":%s,\"lag_events\":%llu,\"lag_bytes\":%llu,"
+                     "\"lag_ms\":%lld,\"events\":%llu,\"batches\":%llu,\"retrying\":%llu,"
+                     "\"dead_letters\":%llu,\"drifts\":%llu,\"repairs\":%llu,\"store_bytes\":%llu,"
+                     "\"reason\":",
+                     stats->paused ? "true" : "false", (unsigned long long)stats->lag_events,
+                     (unsigned long long)stats->lag_bytes, (long long)stats->lag_ms,
+                     (unsigned long long)stats->events, (unsigned long long)stats->batches,
+                     (unsigned long long)stats->store.retrying,
+                     (unsigned long long)stats->store.failed, (unsigned long long)stats->drifts,
+                     (unsigned long long)stats->repairs, (unsigned long long)stats->store.bytes);
+    http_text_string(to, slice_of(stats->reason));
+    HTTP_TEXT(to, "}");
+}
+
+static void write_kinds(struct http_text *to, const struct kinds *kinds)
+{
+    HTTP_TEXT(to, ",\"kinds\":[");
+    for (unsigned i = 0; i < kinds->count; i++) {
+        if (i > 0)
+            HTTP_TEXT(to, ",");
+        http_text_string(to, kinds_name(kinds, (uint8_t)(i + 1)));
+    }
+    HTTP_TEXT(to, "]");
+}
+
+static void write_door(struct http_text *to, struct http *http)
+{
+    uint64_t connections = 0;
+    uint64_t listeners = 0;
+    uint64_t requests = 0;
+    for (unsigned i = 0; i < http_door_workers(http); i++) {
+        const struct http_worker_stats *stats = &http_door_worker(http, i)->stats;
+        connections += gauge_read(&stats->connections);
+        listeners += gauge_read(&stats->listeners);
+        requests += gauge_read(&stats->requests);
+    }
+    http_text_printf(to, ",\"http\":{\"connections\":%llu,\"listeners\":%llu,\"requests\":%llu}",
+                     (unsigned long long)connections, (unsigned long long)listeners,
+                     (unsigned long long)requests);
+}
+
+static void answer_status(struct http_call *call, struct op *ops)
+{
+    (void)ops;
+    struct service *service = service_of(call);
+    struct http *http = call->client->worker->http;
+    struct hot_stats hot;
+    struct pipeline_stats pipeline;
+    hot_stats(service->hot, &hot);
+    pipeline_read(service, &pipeline);
+
+    struct http_text *body = http_call_body(call);
+    HTTP_TEXT(body, "{\"version\":");
+    http_text_string(body, slice_of(http_door_options(http)->version));
+    HTTP_TEXT(body, ",\"started\":");
+    http_text_time(body, http_door_options(http)->started_ms);
+    http_text_printf(body, ",\"workers\":%u", http_door_workers(http));
+    write_kinds(body, service->kinds);
+    write_hot(body, &hot);
+    write_pipeline(body, &pipeline);
+    write_door(body, http);
+    http_call_ack(call, body);
+    HTTP_TEXT(body, "}");
+    http_call_send(call, 200);
+}
+
+void http_status(struct http_call *call)
+{
+    http_call_answer(call, answer_status);
+}

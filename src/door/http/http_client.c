@@ -1,0 +1,467 @@
+#include "door/http/http_client.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/memory.h"
+#include "base/message.h"
+#include "door/http/http_call.h"
+#include "door/http/http_changes.h"
+#include "door/http/http_door.h"
+#include "door/http/http_worker.h"
+
+/* A read is offered at least so much space. A tail that leaves less of a block
+ * is read on in memory of its own. */
+#define READ_BYTES_MIN   (16u << 10)
+#define SMALL_TAIL_BYTES (ROOM_BLOCK_BYTES - READ_BYTES_MIN)
+
+#define TAIL_BYTES_MAX \
+    (HTTP_HEAD_BYTES_MAX + HTTP_BATCH_BYTES_MAX + HTTP_CHUNK_BYTES_MAX + READ_BYTES_MIN)
+
+/* Not read from while more output than this waits, until it is down to a half. */
+#define OUTPUT_HOLD_BYTES (1u << 20)
+
+#define IDLE_BUFFER_MS 5000u  /* who is silent for so long keeps no buffers */
+#define CLOSING_MAX_MS 10000u /* who does not take its last answers */
+
+/* ---- life ---- */
+
+static void ready(void *arg, int what);
+
+static void link_client(struct http_worker *worker, struct http_client *client)
+{
+    client->next = worker->clients;
+    if (client->next)
+        client->next->previous = client;
+    worker->clients = client;
+    gauge_add(&worker->stats.connections, 1);
+    gauge_add(&worker->stats.accepted, 1);
+}
+
+static void unlink_client(struct http_worker *worker, struct http_client *client)
+{
+    if (client->previous)
+        client->previous->next = client->next;
+    else
+        worker->clients = client->next;
+    if (client->next)
+        client->next->previous = client->previous;
+    gauge_add(&worker->stats.connections, (uint64_t)-1);
+}
+
+struct http_client *http_client_new(struct http_worker *worker, int descriptor)
+{
+    struct http_client *client = memory_take_zeroed(sizeof(*client));
+    struct error error;
+    client->conn = conn_new(worker->loop, descriptor, ready, client, &error);
+    if (!client->conn) {
+        message_warning("connection dropped: %s", error.text);
+        free(client);
+        return NULL;
+    }
+    client->base.pass = &worker->pass;
+    client->worker = worker;
+    http_parser_init(&client->parser);
+    buffer_init(&client->tail, TAIL_BYTES_MAX);
+    http_text_init(&client->output, http_door_options(worker->http)->output_bytes_max);
+    conn_peer(client->conn, client->peer);
+    client->active_ms = loop_now_ms(worker->loop);
+    link_client(worker, client);
+    conn_want(client->conn, CONN_READ);
+    return client;
+}
+
+void http_client_close(struct http_client *client)
+{
+    if (!client->conn)
+        return;
+
+    struct http_worker *worker = client->worker;
+    http_changes_forget(client);
+    unlink_client(worker, client);
+    conn_close(client->conn);
+    client->conn = NULL;
+    client->closing = true;
+    client->next_dead = worker->dead;
+    worker->dead = client;
+}
+
+bool http_client_bury(struct http_client *client)
+{
+    if (pass_names(&client->base) || client->base.held & HTTP_HOLD_LINES)
+        return false;
+    buffer_done(&client->tail);
+    http_text_done(&client->output);
+    free(client);
+    return true;
+}
+
+/* What is to be told of: input unless it is held or closing, room for output
+ * while something waits to be sent. Of who listens only its leaving is of interest. */
+static void update_wants(struct http_client *client)
+{
+    if (!client->conn)
+        return;
+    int wants = 0;
+    if (!client->closing && (client->base.held & ~(unsigned)HTTP_HOLD_STREAM) == 0)
+        wants |= CONN_READ;
+    if (client->base.released > client->dropped + client->sent)
+        wants |= CONN_WRITE;
+    conn_want(client->conn, wants);
+}
+
+void http_client_finish(struct http_client *client)
+{
+    if (client->closing)
+        return;
+    client->closing = true;
+    client->closing_since_ms = loop_now_ms(client->worker->loop);
+    pass_touch(&client->base);
+    update_wants(client);
+}
+
+static void held(struct pass_client *base)
+{
+    update_wants((struct http_client *)base);
+}
+
+/* ---- input ---- */
+
+/* Keeps what was not taken. */
+static void keep_tail(struct http_client *client, struct slice rest, bool some_taken)
+{
+    if (client->closing || rest.size == 0) {
+        client->tail.size = 0;
+        client->partial_since_ms = 0;
+        return;
+    }
+    if (some_taken || client->partial_since_ms == 0)
+        client->partial_since_ms = loop_now_ms(client->worker->loop);
+    if (buffer_append_slice(&client->tail, rest) != ERR_OK)
+        http_client_close(client); /* no memory */
+}
+
+/* The head is there, and it may send the body: says so if it waits for that. False:
+ * the answers before that have to be given first. */
+static bool tell_to_continue(struct http_client *client)
+{
+    if (client->base.unanswered > 0)
+        return false;
+    HTTP_TEXT(&client->output, "HTTP/1.1 100 Continue\r\n\r\n");
+    pass_touch(&client->base);
+    client->wants_continue = false;
+    return true;
+}
+
+/* One step with what lies at `at`. False: it goes on when more has come, or when it
+ * is not held any more. */
+static bool take_step(struct http_client *client, char **at, char *end)
+{
+    struct http_parser *parser = &client->parser;
+    if (client->wants_continue && !tell_to_continue(client)) {
+        pass_wait(&client->base);
+        return true;
+    }
+    switch (http_parse(parser, *at, (size_t)(end - *at))) {
+    case HTTP_FOUND_MORE:
+        return false;
+    case HTTP_FOUND_HEAD:
+        if (!http_call_may_send(client))
+            pass_wait(&client->base);
+        return true;
+    case HTTP_FOUND_BROKEN:
+        if (!http_call_refuse(client, parser->status, parser->error))
+            pass_wait(&client->base);
+        return true;
+    case HTTP_FOUND_REQUEST:
+        if (!http_call_take(client)) {
+            pass_wait(&client->base);
+            return true;
+        }
+        *at += parser->used;
+        http_parser_next(parser);
+        if (http_client_waiting(client) > OUTPUT_HOLD_BYTES)
+            pass_hold(&client->base, HTTP_HOLD_OUTPUT);
+        return true;
+    }
+    abort(); /* nothing else is found */
+}
+
+/* Takes requests until the bytes end or the client is held. The bytes stay
+ * where they are until the pass is over; the tail is empty. */
+static void take_requests(struct http_client *client, char *data, size_t size)
+{
+    char *at = data;
+    char *end = data + size;
+    while (at < end && !client->closing && client->base.held == 0) {
+        if (!take_step(client, &at, end))
+            break;
+    }
+    if (client->conn)
+        keep_tail(client, (struct slice){at, (size_t)(end - at)}, at > data);
+}
+
+/* Takes what lies in the tail. */
+static void take_tail(struct http_client *client)
+{
+    struct room *room = &client->worker->pass.room;
+    size_t size = client->tail.size;
+    char *data = client->tail.data;
+    if (size <= SMALL_TAIL_BYTES) {
+        size_t space;
+        char *copy = room_look(room, size, &space);
+        memcpy(copy, data, size);
+        room_take(room, size);
+        data = copy;
+        client->tail.size = 0;
+    } else {
+        room_adopt(room, &client->tail);
+    }
+    take_requests(client, data, size);
+}
+
+static void resume(struct pass_client *base)
+{
+    struct http_client *client = (struct http_client *)base;
+    if (client->conn && client->base.held == 0 && !client->closing && client->tail.size > 0 &&
+        client->tail.size >= client->parser.need)
+        take_tail(client);
+}
+
+/* False when nothing was read: not yet, or never again. */
+static bool has_read(struct http_client *client, ssize_t got)
+{
+    if (got > 0) {
+        client->active_ms = loop_now_ms(client->worker->loop);
+        gauge_add(&client->worker->stats.bytes_in, (uint64_t)got);
+        return true;
+    }
+    if (got == 0)
+        http_client_finish(client);
+    else if (got == CONN_BROKEN)
+        http_client_close(client);
+    return false;
+}
+
+/* The usual way: behind the tail's bytes in the room of the pass. */
+static void read_into_room(struct http_client *client)
+{
+    struct room *room = &client->worker->pass.room;
+    struct buffer *tail = &client->tail;
+    size_t size;
+    char *space = room_look(room, tail->size + READ_BYTES_MIN, &size);
+    ssize_t got = conn_read(client->conn, space + tail->size, size - tail->size);
+    if (!has_read(client, got))
+        return;
+
+    size_t whole = tail->size + (size_t)got;
+    if (whole < client->parser.need) {
+        if (buffer_append(tail, space + tail->size, (size_t)got) != ERR_OK)
+            http_client_close(client); /* no memory */
+        return;
+    }
+    if (tail->size > 0)
+        memcpy(space, tail->data, tail->size);
+    tail->size = 0;
+    room_take(room, whole);
+    take_requests(client, space, whole);
+}
+
+/* A large request: it gathers in the tail. */
+static void read_into_tail(struct http_client *client)
+{
+    struct buffer *tail = &client->tail;
+    size_t need = client->parser.need > tail->size ? client->parser.need - tail->size : 0;
+    size_t extra = need > READ_BYTES_MIN ? need : READ_BYTES_MIN;
+    if (tail->size + extra > TAIL_BYTES_MAX)
+        extra = TAIL_BYTES_MAX - tail->size;
+    if (buffer_reserve(tail, extra) != ERR_OK) {
+        http_client_close(client); /* no memory */
+        return;
+    }
+    ssize_t got = conn_read(client->conn, tail->data + tail->size, tail->capacity - tail->size);
+    if (!has_read(client, got))
+        return;
+
+    tail->size += (size_t)got;
+    if (tail->size >= client->parser.need)
+        take_tail(client);
+}
+
+/* Who listens to changes has nothing more to say. */
+static void read_away(struct http_client *client)
+{
+    char bytes[4096];
+    has_read(client, conn_read(client->conn, bytes, sizeof(bytes)));
+}
+
+/* ---- output ---- */
+
+/* Drops what was sent once it is the larger part, so that bytes move rarely. */
+static void tidy_output(struct http_client *client)
+{
+    struct buffer *bytes = &client->output.bytes;
+    if (client->sent == bytes->size) {
+        client->dropped += bytes->size;
+        bytes->size = 0;
+        client->sent = 0;
+        buffer_shrink(bytes, ROOM_BLOCK_BYTES);
+    } else if (client->sent > bytes->size / 2) {
+        buffer_consume(bytes, client->sent);
+        client->dropped += client->sent;
+        client->sent = 0;
+    }
+}
+
+static void settle(struct pass_client *base, uint64_t safe)
+{
+    struct http_client *client = (struct http_client *)base;
+    if (!client->conn)
+        return;
+    struct http_worker *worker = client->worker;
+    if (client->output.overflow) {
+        gauge_add(&worker->stats.overflows, 1);
+        if (http_worker_may_warn(worker))
+            message_warning("connection closed, its answers pile up peer=%s", client->peer);
+        http_client_close(client);
+        return;
+    }
+
+    bool is_released = pass_settle(base, client->dropped + client->output.bytes.size, safe);
+    if (!is_released && http_client_waiting(client) > OUTPUT_HOLD_BYTES)
+        pass_hold(base, HTTP_HOLD_OUTPUT);
+}
+
+/* False when the connection is gone. */
+static bool send_released(struct http_client *client)
+{
+    size_t size = (size_t)(client->base.released - client->dropped) - client->sent;
+    if (size == 0)
+        return true;
+    ssize_t sent =
+        conn_write(client->conn, (struct slice){client->output.bytes.data + client->sent, size});
+    if (sent == CONN_LATER)
+        return true;
+    if (sent == CONN_BROKEN) {
+        http_client_close(client);
+        return false;
+    }
+    client->sent += (size_t)sent;
+    gauge_add(&client->worker->stats.bytes_out, (uint64_t)sent);
+    if ((size_t)sent < size || client->closing)
+        client->active_ms = loop_now_ms(client->worker->loop);
+    tidy_output(client);
+    return true;
+}
+
+static void flush(struct pass_client *base)
+{
+    struct http_client *client = (struct http_client *)base;
+    if (!client->conn || !send_released(client))
+        return;
+
+    size_t waiting = http_client_waiting(client);
+    if (client->closing && waiting == 0 && client->base.unanswered == 0 &&
+        !(client->base.held & HTTP_HOLD_LINES)) {
+        conn_finish(client->conn);
+        http_client_close(client);
+        return;
+    }
+    if (waiting <= OUTPUT_HOLD_BYTES / 2)
+        pass_unhold(base, HTTP_HOLD_OUTPUT);
+    update_wants(client);
+}
+
+static void ready(void *arg, int what)
+{
+    struct http_client *client = arg;
+    if (what & CONN_WRITE)
+        flush(&client->base);
+    if (!(what & CONN_READ) || !client->conn || client->closing)
+        return;
+    if (client->stream)
+        read_away(client);
+    else if (client->base.held != 0)
+        return;
+    else if (client->tail.size <= SMALL_TAIL_BYTES)
+        read_into_room(client);
+    else
+        read_into_tail(client);
+}
+
+static void parsed(void *arg)
+{
+    struct http_worker *worker = arg;
+    uint64_t ns = env_monotonic_ns(worker->service->env) - worker->parsed_ns;
+    if (worker->reads_answered > 0)
+        histogram_observe(&worker->stats.read_time, ns, worker->reads_answered);
+    if (worker->writes_answered > 0)
+        histogram_observe(&worker->stats.write_time, ns, worker->writes_answered);
+    worker->parsed_ns = worker->reads_answered = worker->writes_answered = 0;
+}
+
+const struct pass_door http_client_door = {
+    .held = held,
+    .resume = resume,
+    .settle = settle,
+    .flush = flush,
+    .parsed = parsed,
+};
+
+/* ---- time ---- */
+
+static bool is_overdue(uint64_t since_ms, uint64_t now_ms, uint64_t limit_s)
+{
+    return limit_s > 0 && since_ms > 0 && now_ms - since_ms > limit_s * UINT64_C(1000);
+}
+
+/* Does it not finish what it has begun to send? */
+static bool is_slow(const struct http_client *client, uint64_t now_ms)
+{
+    if (client->base.held != 0 || client->base.unanswered > 0)
+        return false;
+    const struct http *http = client->worker->http;
+    uint64_t limit_s = client->parser.has_head ? http_door_limits(http).partial_timeout_s
+                                               : http_door_options(http)->head_timeout_s;
+    return is_overdue(client->partial_since_ms, now_ms, limit_s);
+}
+
+static bool is_silent(const struct http_client *client, uint64_t now_ms)
+{
+    bool waits = client->base.promised > 0 || client->base.unanswered > 0 || client->stream ||
+                 client->base.held & HTTP_HOLD_LINES;
+    return !waits && is_overdue(client->active_ms, now_ms,
+                                http_door_limits(client->worker->http).idle_timeout_s);
+}
+
+/* Does it not take its last answers? */
+static bool is_stuck(const struct http_client *client, uint64_t now_ms)
+{
+    uint64_t since_ms =
+        client->active_ms > client->closing_since_ms ? client->active_ms : client->closing_since_ms;
+    return client->closing && client->base.unanswered == 0 &&
+           !(client->base.held & HTTP_HOLD_LINES) && now_ms - since_ms > CLOSING_MAX_MS;
+}
+
+void http_client_tick(struct http_client *client, uint64_t now_ms)
+{
+    if (is_stuck(client, now_ms)) {
+        http_client_close(client);
+        return;
+    }
+    if (!client->closing && is_slow(client, now_ms)) {
+        gauge_add(&client->worker->stats.timeouts, 1);
+        http_call_time_out(client);
+        return;
+    }
+    if (is_silent(client, now_ms)) {
+        gauge_add(&client->worker->stats.timeouts, 1);
+        http_client_close(client);
+        return;
+    }
+    if (now_ms - client->active_ms > IDLE_BUFFER_MS) {
+        buffer_shrink(&client->tail, 0);
+        buffer_shrink(&client->output.bytes, 0);
+    }
+    pass_unhold(&client->base, HTTP_HOLD_AUTH);
+}

@@ -1,0 +1,551 @@
+/* http_desk.c - calls whose answers are found in the log or in the store, by a
+ * thread of the desk: proof, history, the pipeline. */
+#include <string.h>
+
+#include "base/uuid.h"
+#include "door/http/http_handlers.h"
+#include "door/http/http_job.h"
+#include "door/http/http_worker.h"
+
+#define PAGE_DEFAULT 100u
+
+/* A job that answers with a page of things. */
+struct page_job {
+    struct http_job base;
+    uint64_t cursor;
+    uint32_t limit;
+    bool has_one;
+    struct store_life_filter filter;
+    struct slice user;
+    unsigned char event_id[UUID_BYTES];
+    bool is_all;
+    int64_t time_ms;
+};
+
+static struct page_job *new_job(struct http_call *call, http_find_fn *find, struct slice extra)
+{
+    return (struct page_job *)http_job_new(call, sizeof(struct page_job), find, extra);
+}
+
+static void hand_in(struct http_call *call, struct page_job *job)
+{
+    http_call_job(call, &job->base);
+}
+
+/* The comma between things. */
+static struct http_text *next_thing(struct page_job *job)
+{
+    struct http_text *to = &job->base.text;
+    if (job->has_one)
+        HTTP_TEXT(to, ",");
+    job->has_one = true;
+    return to;
+}
+
+static void write_uuid(struct http_text *to, const unsigned char *id)
+{
+    char text[UUID_TEXT_BYTES];
+    uuid_format(id, text);
+    http_text_string(to, (struct slice){text, sizeof(text)});
+}
+
+static void write_text_or_null(struct http_text *to, struct slice text)
+{
+    if (text.size == 0)
+        HTTP_TEXT(to, "null");
+    else
+        http_text_string(to, text);
+}
+
+/* Only ?cursor and ?limit. NULL: it has failed. */
+static struct page_job *new_page(struct http_call *call, http_find_fn *find)
+{
+    static const char *const names[] = {"cursor", "limit", NULL};
+    struct slice values[2];
+    uint64_t cursor;
+    uint32_t limit;
+    if (!http_call_query(call, names, values) ||
+        !http_call_page(call, values[0], values[1], PAGE_DEFAULT, &cursor, &limit))
+        return NULL;
+    struct page_job *job = new_job(call, find, (struct slice){NULL, 0});
+    job->cursor = cursor;
+    job->limit = limit;
+    return job;
+}
+
+static bool has_no_query(struct http_call *call)
+{
+    static const char *const names[] = {NULL};
+    return http_call_query(call, names, NULL);
+}
+
+/* The sizes that the service would look at, where no op is run. */
+static bool check_size(struct http_call *call, const char *what, struct slice text, size_t max)
+{
+    if (text.size >= 1 && text.size <= max)
+        return true;
+    http_call_fail(call, HTTP_PROBLEM_TOO_LONG, "%s of %zu bytes: not 1 to %zu", what, text.size,
+                   max);
+    return false;
+}
+
+#define COUNTER_ID_MAX (LIMIT_ID_BYTES + 1 + LIMIT_KIND_BYTES)
+
+/* ---- proof ---- */
+
+static enum err find_recount(struct http_job *job, struct desk_seat *seat, struct error *error)
+{
+    struct desk_recount found = {0};
+    enum err err = desk_recount(seat, http_job_argument(job), &found, error);
+    if (err)
+        return err;
+    struct http_text *to = &job->text;
+    HTTP_TEXT(to, "{\"id\":");
+    http_text_string(to, http_job_argument(job));
+    HTTP_TEXT(to, ",\"value\":");
+    http_text_number(to, &found.value);
+    HTTP_TEXT(to, ",\"recount\":");
+    http_text_number(to, &found.recount);
+    HTTP_TEXT(to, ",\"base\":");
+    http_text_number(to, &found.base);
+    HTTP_TEXT(to, ",\"discarded\":");
+    http_text_number(to, &found.discarded);
+    HTTP_TEXT(to, ",\"events\":");
+    http_text_unsigned(to, found.events);
+    http_text_add(to, found.agrees ? SLICE(",\"agrees\":true") : SLICE(",\"agrees\":false"));
+    number_done(&found.value);
+    number_done(&found.recount);
+    number_done(&found.base);
+    number_done(&found.discarded);
+    return ERR_OK;
+}
+
+void http_counter_recount(struct http_call *call)
+{
+    if (has_no_query(call) && check_size(call, "an id", call->args[0], COUNTER_ID_MAX))
+        hand_in(call, new_job(call, find_recount, (struct slice){NULL, 0}));
+}
+
+static const char *type_name(enum event_type type)
+{
+    switch (type) {
+    case EVENT_ADD:
+        return "add";
+    case EVENT_RESET:
+        return "reset";
+    case EVENT_DELETE:
+        return "delete";
+    case EVENT_CREATE:
+        return "create";
+    case EVENT_EXPIRE:
+        return "expire";
+    case EVENT_REACT:
+        return "react";
+    case EVENT_NOTHING:
+        return "nothing";
+    default:
+        return "repair";
+    }
+}
+
+static void visit_event(void *arg, const struct event *event)
+{
+    struct page_job *job = arg;
+    struct http_text *to = next_thing(job);
+    HTTP_TEXT(to, "{\"time\":");
+    http_text_time(to, event->time_ms);
+    http_text_printf(to, ",\"origin\":%u,\"sequence\":%llu,\"type\":\"%s\"", event->origin,
+                     (unsigned long long)event->sequence, type_name(event->type));
+    HTTP_TEXT(to, ",\"id\":");
+    http_text_string(to, event->id);
+    if (event->type == EVENT_ADD || event->type == EVENT_RESET) {
+        HTTP_TEXT(to, ",\"delta\":");
+        http_text_number(to, &event->amount);
+    }
+    if (event->type == EVENT_REACT) {
+        HTTP_TEXT(to, ",\"user\":");
+        write_text_or_null(to, event->erased ? (struct slice){NULL, 0} : event->user);
+        HTTP_TEXT(to, ",\"before\":");
+        write_text_or_null(to, event->before);
+        HTTP_TEXT(to, ",\"after\":");
+        write_text_or_null(to, event->after);
+    }
+    if (event->key.size > 0 && !event->erased) {
+        HTTP_TEXT(to, ",\"key\":");
+        http_text_string(to, event->key);
+    }
+    if (event->region.size > 0) {
+        HTTP_TEXT(to, ",\"region\":");
+        http_text_string(to, event->region);
+    }
+    HTTP_TEXT(to, "}");
+}
+
+static enum err find_events(struct http_job *base, struct desk_seat *seat, struct error *error)
+{
+    struct page_job *job = (struct page_job *)base;
+    HTTP_TEXT(&base->text, "{\"id\":");
+    http_text_string(&base->text, http_job_argument(base));
+    HTTP_TEXT(&base->text, ",\"events\":[");
+    enum err err = desk_events(seat, http_job_argument(base), &job->cursor, job->limit, visit_event,
+                               job, error);
+    http_job_cursor(base, job->cursor);
+    return err;
+}
+
+void http_counter_events(struct http_call *call)
+{
+    if (!check_size(call, "an id", call->args[0], COUNTER_ID_MAX))
+        return;
+    struct page_job *job = new_page(call, find_events);
+    if (job)
+        hand_in(call, job);
+}
+
+static enum err find_at(struct http_job *base, struct desk_seat *seat, struct error *error)
+{
+    struct page_job *job = (struct page_job *)base;
+    struct number value = number_of(0);
+    enum err err = desk_value_at(seat, http_job_argument(base), job->time_ms, &value, error);
+    if (err)
+        return err;
+    struct http_text *to = &base->text;
+    HTTP_TEXT(to, "{\"id\":");
+    http_text_string(to, http_job_argument(base));
+    HTTP_TEXT(to, ",\"time\":");
+    http_text_time(to, job->time_ms);
+    HTTP_TEXT(to, ",\"value\":");
+    http_text_number(to, &value);
+    number_done(&value);
+    return ERR_OK;
+}
+
+/* A time of the query; 0 if it is not there. */
+static bool read_time(struct http_call *call, const char *name, struct slice text, int64_t *ret_ms)
+{
+    *ret_ms = 0;
+    if (!text.data || (http_clock_parse(text, ret_ms) && *ret_ms >= 0))
+        return true;
+    http_call_fail(call, HTTP_PROBLEM_INVALID,
+                   "%s: not a time like 2026-01-31T12:00:00Z, nor milliseconds since 1970", name);
+    return false;
+}
+
+void http_counter_at(struct http_call *call)
+{
+    static const char *const names[] = {"time", NULL};
+    struct slice time;
+    int64_t time_ms;
+    if (!check_size(call, "an id", call->args[0], COUNTER_ID_MAX) ||
+        !http_call_query(call, names, &time) || !read_time(call, "time", time, &time_ms))
+        return;
+    if (!time.data) {
+        http_call_fail(call, HTTP_PROBLEM_INVALID, "time is missing");
+        return;
+    }
+    struct page_job *job = new_job(call, find_at, (struct slice){NULL, 0});
+    job->time_ms = time_ms;
+    hand_in(call, job);
+}
+
+/* ---- history ---- */
+
+static void visit_past(void *arg, const struct store_past *past)
+{
+    struct http_text *to = next_thing(arg);
+    HTTP_TEXT(to, "{\"time\":");
+    http_text_time(to, past->time_ms);
+    HTTP_TEXT(to, ",\"item\":");
+    http_text_string(to, past->item);
+    HTTP_TEXT(to, ",\"user\":");
+    http_text_string(to, past->user);
+    HTTP_TEXT(to, ",\"kind\":");
+    write_text_or_null(to, past->kind);
+    HTTP_TEXT(to, "}");
+}
+
+static enum err find_history(struct http_job *base, struct desk_seat *seat, struct error *error)
+{
+    struct page_job *job = (struct page_job *)base;
+    HTTP_TEXT(&base->text, "{\"item\":");
+    http_text_string(&base->text, http_job_argument(base));
+    HTTP_TEXT(&base->text, ",\"history\":[");
+    enum err err = desk_past(seat, http_job_argument(base), http_job_text(base), &job->cursor,
+                             job->limit, visit_past, job, error);
+    http_job_cursor(base, job->cursor);
+    return err;
+}
+
+void http_item_history(struct http_call *call)
+{
+    static const char *const names[] = {"user", "cursor", "limit", NULL};
+    struct slice values[3];
+    uint64_t cursor;
+    uint32_t limit;
+    if (!check_size(call, "an item", call->args[0], LIMIT_ID_BYTES) ||
+        !http_call_query(call, names, values) ||
+        (values[0].data && !check_size(call, "a user", values[0], LIMIT_USER_BYTES)) ||
+        !http_call_page(call, values[1], values[2], PAGE_DEFAULT, &cursor, &limit))
+        return;
+    struct page_job *job = new_job(call, find_history, values[0]);
+    job->cursor = cursor;
+    job->limit = limit;
+    hand_in(call, job);
+}
+
+/* ---- users ---- */
+
+static void visit_item(void *arg, struct slice item, struct slice kind)
+{
+    struct http_text *to = next_thing(arg);
+    HTTP_TEXT(to, "{\"item\":");
+    http_text_string(to, item);
+    HTTP_TEXT(to, ",\"reaction\":");
+    http_text_string(to, kind);
+    HTTP_TEXT(to, "}");
+}
+
+static enum err find_items(struct http_job *base, struct desk_seat *seat, struct error *error)
+{
+    struct page_job *job = (struct page_job *)base;
+    HTTP_TEXT(&base->text, "{\"user\":");
+    http_text_string(&base->text, http_job_argument(base));
+    HTTP_TEXT(&base->text, ",\"reactions\":[");
+    enum err err = desk_items_of(seat, http_job_argument(base), &job->cursor, job->limit,
+                                 visit_item, job, error);
+    http_job_cursor(base, job->cursor);
+    return err;
+}
+
+void http_user_reactions(struct http_call *call)
+{
+    if (!check_size(call, "a user", call->args[0], LIMIT_USER_BYTES))
+        return;
+    struct page_job *job = new_page(call, find_items);
+    if (job)
+        hand_in(call, job);
+}
+
+/* ---- the lifecycle ---- */
+
+static void visit_life(void *arg, const struct store_life *life)
+{
+    struct http_text *to = next_thing(arg);
+    HTTP_TEXT(to, "{\"event_id\":");
+    write_uuid(to, life->event_id);
+    HTTP_TEXT(to, ",\"counter\":");
+    http_text_string(to, life->id);
+    HTTP_TEXT(to, ",\"delta\":");
+    http_text_string(to, life->delta);
+    http_text_printf(to, ",\"state\":\"%s\",\"retry_count\":%u,\"events\":%u,\"created\":",
+                     lifecycle_name(life->state), life->retry_count, life->events);
+    http_text_time(to, life->created_ms);
+    HTTP_TEXT(to, ",\"processed\":");
+    http_text_time(to, life->processed_ms);
+    HTTP_TEXT(to, ",\"next\":");
+    http_text_time(to, life->next_ms);
+    HTTP_TEXT(to, ",\"reason\":");
+    write_text_or_null(to, life->reason);
+    HTTP_TEXT(to, "}");
+}
+
+static enum err find_lives(struct http_job *base, struct desk_seat *seat, struct error *error)
+{
+    struct page_job *job = (struct page_job *)base;
+    job->filter.id = http_job_text(base);
+    HTTP_TEXT(&base->text, "{\"events\":[");
+    enum err err = desk_lives(seat, &job->filter, &job->cursor, job->limit, visit_life, job, error);
+    http_job_cursor(base, job->cursor);
+    return err;
+}
+
+void http_lives(struct http_call *call)
+{
+    static const char *const names[] = {"state",  "counter", "since", "until",
+                                        "cursor", "limit",   NULL};
+    struct slice values[6];
+    struct store_life_filter filter = {0};
+    uint64_t cursor;
+    uint32_t limit;
+    if (!http_call_query(call, names, values) ||
+        !read_time(call, "since", values[2], &filter.since_ms) ||
+        !read_time(call, "until", values[3], &filter.until_ms) ||
+        !http_call_page(call, values[4], values[5], PAGE_DEFAULT, &cursor, &limit))
+        return;
+    filter.has_state = values[0].data != NULL;
+    if (filter.has_state && !lifecycle_parse(values[0], &filter.state)) {
+        http_call_fail(call, HTTP_PROBLEM_INVALID,
+                       "state: not PENDING, RETRYING, SUCCESS, FAILED or DISCARDED");
+        return;
+    }
+    struct page_job *job = new_job(call, find_lives, values[1]);
+    job->filter = filter;
+    job->cursor = cursor;
+    job->limit = limit;
+    hand_in(call, job);
+}
+
+/* ---- dead letters ---- */
+
+static void write_letter(struct http_text *to, const struct store_letter *letter)
+{
+    HTTP_TEXT(to, "\"event_id\":");
+    write_uuid(to, letter->event_id);
+    HTTP_TEXT(to, ",\"counter\":");
+    write_text_or_null(to, letter->id);
+    HTTP_TEXT(to, ",\"delta\":");
+    write_text_or_null(to, letter->delta);
+    HTTP_TEXT(to, ",\"reason\":");
+    http_text_string(to, letter->reason);
+    http_text_printf(to, ",\"retry_count\":%u,\"created\":", letter->retry_count);
+    http_text_time(to, letter->created_ms);
+    HTTP_TEXT(to, ",\"failed\":");
+    http_text_time(to, letter->failed_ms);
+    HTTP_TEXT(to, ",\"size_bytes\":");
+    http_text_unsigned(to, letter->raw.size);
+}
+
+static void visit_letter(void *arg, const struct store_letter *letter)
+{
+    struct http_text *to = next_thing(arg);
+    HTTP_TEXT(to, "{");
+    write_letter(to, letter);
+    HTTP_TEXT(to, "}");
+}
+
+static enum err find_letters(struct http_job *base, struct desk_seat *seat, struct error *error)
+{
+    struct page_job *job = (struct page_job *)base;
+    HTTP_TEXT(&base->text, "{\"letters\":[");
+    enum err err = desk_letters(seat, &job->cursor, job->limit, visit_letter, job, error);
+    http_job_cursor(base, job->cursor);
+    return err;
+}
+
+void http_letters(struct http_call *call)
+{
+    struct page_job *job = new_page(call, find_letters);
+    if (job)
+        hand_in(call, job);
+}
+
+static void visit_one_letter(void *arg, const struct store_letter *letter)
+{
+    struct page_job *job = arg;
+    struct http_text *to = &job->base.text;
+    HTTP_TEXT(to, "{");
+    write_letter(to, letter);
+    HTTP_TEXT(to, ",\"raw\":");
+    http_text_hex(to, letter->raw);
+}
+
+static enum err find_letter(struct http_job *base, struct desk_seat *seat, struct error *error)
+{
+    struct page_job *job = (struct page_job *)base;
+    return desk_letter(seat, job->event_id, visit_one_letter, job, error);
+}
+
+/* For the letter that the path names. */
+static void ask_letter(struct http_call *call, http_find_fn *find, bool is_write)
+{
+    unsigned char id[UUID_BYTES];
+    if (!has_no_query(call))
+        return;
+    if (!uuid_parse(call->args[0], id)) {
+        http_call_fail(call, HTTP_PROBLEM_INVALID, "not the event_id of a dead letter");
+        return;
+    }
+    struct page_job *job = new_job(call, find, (struct slice){NULL, 0});
+    memcpy(job->event_id, id, sizeof(id));
+    job->base.is_write = is_write;
+    hand_in(call, job);
+}
+
+void http_letter(struct http_call *call)
+{
+    ask_letter(call, find_letter, false);
+}
+
+typedef enum err letter_fn(struct desk_seat *seat, const unsigned char *event_id,
+                           uint64_t *ret_count, struct error *error);
+
+static enum err deal(struct page_job *job, struct desk_seat *seat, letter_fn *with,
+                     struct error *error)
+{
+    uint64_t count = 0;
+    enum err err = with(seat, job->is_all ? NULL : job->event_id, &count, error);
+    http_text_printf(&job->base.text, "{\"count\":%llu", (unsigned long long)count);
+    return job->is_all && err == ERR_NOT_FOUND ? ERR_OK : err;
+}
+
+static enum err redrive(struct http_job *job, struct desk_seat *seat, struct error *error)
+{
+    return deal((struct page_job *)job, seat, desk_redrive, error);
+}
+
+static enum err discard(struct http_job *job, struct desk_seat *seat, struct error *error)
+{
+    return deal((struct page_job *)job, seat, desk_discard, error);
+}
+
+void http_letter_redrive(struct http_call *call)
+{
+    ask_letter(call, redrive, true);
+}
+
+void http_letter_discard(struct http_call *call)
+{
+    ask_letter(call, discard, true);
+}
+
+static void ask_all_letters(struct http_call *call, http_find_fn *find)
+{
+    if (!has_no_query(call))
+        return;
+    struct page_job *job = new_job(call, find, (struct slice){NULL, 0});
+    job->is_all = true;
+    job->base.is_write = true;
+    hand_in(call, job);
+}
+
+void http_letters_redrive(struct http_call *call)
+{
+    ask_all_letters(call, redrive);
+}
+
+void http_letters_discard(struct http_call *call)
+{
+    ask_all_letters(call, discard);
+}
+
+/* ---- the audit trail ---- */
+
+static void visit_audit(void *arg, const struct store_audit *audit)
+{
+    struct http_text *to = next_thing(arg);
+    HTTP_TEXT(to, "{\"time\":");
+    http_text_time(to, audit->time_ms);
+    HTTP_TEXT(to, ",\"what\":");
+    http_text_string(to, audit->what);
+    HTTP_TEXT(to, ",\"id\":");
+    write_text_or_null(to, audit->id);
+    HTTP_TEXT(to, ",\"text\":");
+    http_text_string(to, audit->text);
+    HTTP_TEXT(to, "}");
+}
+
+static enum err find_audits(struct http_job *base, struct desk_seat *seat, struct error *error)
+{
+    struct page_job *job = (struct page_job *)base;
+    HTTP_TEXT(&base->text, "{\"audits\":[");
+    enum err err = desk_audits(seat, &job->cursor, job->limit, visit_audit, job, error);
+    http_job_cursor(base, job->cursor);
+    return err;
+}
+
+void http_audits(struct http_call *call)
+{
+    struct page_job *job = new_page(call, find_audits);
+    if (job)
+        hand_in(call, job);
+}

@@ -1,0 +1,38 @@
+/* http_door.h - what the parts of the door ask of the whole. The door itself,
+ * and what others may know of it, is in http.h. */
+#ifndef DOOR_HTTP_HTTP_DOOR_H
+#define DOOR_HTTP_HTTP_DOOR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/slice.h"
+#include "door/http/http.h"
+#include "door/http/http_route.h"
+
+struct http_worker;
+
+const struct http_options *http_door_options(const struct http *http);
+const struct http_routes *http_door_routes(const struct http *http);
+unsigned http_door_workers(const struct http *http);
+struct http_worker *http_door_worker(struct http *http, unsigned index);
+
+/* The text of /openapi.json. */
+struct slice http_door_openapi(const struct http *http);
+
+/* Any thread, each of these. */
+struct http_limits http_door_limits(const struct http *http);
+bool http_door_is_full(const struct http *http);
+bool http_door_has_password(struct http *http);
+
+/* Takes the same time whatever the password is. */
+bool http_door_is_password(struct http *http, struct slice password);
+
+/* May a request with this Host be answered? A page whose name was made to point here
+ * has another. */
+bool http_door_is_host(const struct http *http, struct slice host);
+
+/* Is it one of the origins that scripts may come from? */
+bool http_door_is_origin(const struct http *http, struct slice origin);
+
+#endif

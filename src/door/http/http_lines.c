@@ -1,0 +1,439 @@
+#include "door/http/http_lines.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "door/http/http_call.h"
+#include "door/http/http_handlers.h"
+#include "door/http/http_worker.h"
+
+#define STRETCH_OPS     2048u /* of one batch in one pass */
+#define LINE_VALUES     64u   /* of JSON */
+#define OUT_BYTES_MAX   (64u << 20)
+#define WHY_SIZE        160u
+#define LINE_ROOM_BYTES 192u /* for an answer without a big number */
+
+/* A line that has no op. */
+struct failure {
+    uint64_t line;
+    enum http_problem problem;
+    char why[WHY_SIZE];
+};
+
+/* A batch of lines on its way. */
+struct http_lines {
+    struct http_call call; /* a copy, whose `extra` is this */
+    char *memory;          /* owned: the text, once it outlives its pass; or NULL */
+    char *at;              /* what is left of it */
+    char *end;
+    uint64_t line;            /* the last one taken */
+    uint64_t first;           /* of the stretch that is under way */
+    struct failure *failures; /* owned: of the stretch, in order */
+    size_t failure_count;
+    size_t failure_room;
+    struct http_text out;
+    char *key_memory;        /* owned: "key:line" of the stretch, for a key of the whole */
+    struct http_lines *next; /* in the worker's list of those that go on */
+};
+
+static void free_lines(struct http_lines *lines)
+{
+    http_text_done(&lines->out);
+    free(lines->failures);
+    free(lines->memory);
+    free(lines->key_memory);
+    free(lines);
+}
+
+static void fail(struct http_lines *lines, enum http_problem problem, const char *why)
+{
+    if (lines->failure_count == lines->failure_room) {
+        lines->failure_room = lines->failure_room ? 2 * lines->failure_room : 16;
+        lines->failures =
+            memory_resize(lines->failures, lines->failure_room * sizeof(*lines->failures));
+    }
+    struct failure *failure = &lines->failures[lines->failure_count++];
+    failure->line = lines->line;
+    failure->problem = problem;
+    (void)snprintf(failure->why, sizeof(failure->why), "%s", why);
+}
+
+/* ---- reading a line ---- */
+
+/* The members that a line may have. */
+struct line {
+    struct slice op;
+    struct slice id; /* or item */
+    struct slice user;
+    struct slice kind;
+    struct slice key;
+    struct slice region;
+    struct slice amount; /* delta or value */
+};
+
+static struct slice *place_of(struct line *line, struct slice name)
+{
+    switch (name.size) {
+    case 2:
+        return memcmp(name.data, "op", 2) == 0   ? &line->op
+               : memcmp(name.data, "id", 2) == 0 ? &line->id
+                                                 : NULL;
+    case 3:
+        return memcmp(name.data, "key", 3) == 0 ? &line->key : NULL;
+    case 4:
+        return memcmp(name.data, "item", 4) == 0   ? &line->id
+               : memcmp(name.data, "user", 4) == 0 ? &line->user
+               : memcmp(name.data, "kind", 4) == 0 ? &line->kind
+                                                   : NULL;
+    case 5:
+        return memcmp(name.data, "delta", 5) == 0 || memcmp(name.data, "value", 5) == 0
+                   ? &line->amount
+                   : NULL;
+    case 6:
+        return memcmp(name.data, "region", 6) == 0 ? &line->region : NULL;
+    default:
+        return NULL;
+    }
+}
+
+/* False: it has failed. */
+static bool read_line(struct http_lines *lines, struct slice text, struct line *line)
+{
+    struct http_json *values = lines->call.client->worker->values;
+    struct http_json_error error;
+    char why[WHY_SIZE];
+    *line = (struct line){0};
+    if (!http_json_read(text, values, LINE_VALUES, &error)) {
+        (void)snprintf(why, sizeof(why), "byte %zu: %s", error.at, error.why);
+        fail(lines, HTTP_PROBLEM_BAD_JSON, why);
+        return false;
+    }
+    if (values->type != HTTP_JSON_OBJECT) {
+        fail(lines, HTTP_PROBLEM_BAD_JSON, "the line is not an object");
+        return false;
+    }
+    const struct http_json *member = values + 1;
+    for (uint32_t i = 0; i < values->count; i++, member += 2) {
+        struct slice *place = place_of(line, member->text);
+        if (!place || place->data ||
+            (member[1].type != HTTP_JSON_STRING && member[1].type != HTTP_JSON_INTEGER)) {
+            (void)snprintf(why, sizeof(why), "%.*s: not known, or not a string or an integer",
+                           (int)(member->text.size < 64 ? member->text.size : 64),
+                           member->text.data);
+            fail(lines, HTTP_PROBLEM_BAD_JSON, why);
+            return false;
+        }
+        *place = member[1].text;
+    }
+    return true;
+}
+
+/* ---- what it asks for ---- */
+
+struct word {
+    struct slice name;
+    enum op_kind kind;
+    struct slice reaction; /* of reactions; size 0: as `kind` says */
+};
+
+/* The busiest first. */
+static const struct word words[] = {
+    {{"like", 4}, OP_REACT, {"like", 4}},
+    {{"add", 3}, OP_ADD, {NULL, 0}},
+    {{"unlike", 6}, OP_WITHDRAW, {"like", 4}},
+    {{"react", 5}, OP_REACT, {NULL, 0}},
+    {{"dislike", 7}, OP_REACT, {"dislike", 7}},
+    {{"undislike", 9}, OP_WITHDRAW, {"dislike", 7}},
+    {{"unreact", 7}, OP_WITHDRAW, {NULL, 0}},
+    {{"toggle", 6}, OP_TOGGLE, {NULL, 0}},
+    {{"get", 3}, OP_GET, {NULL, 0}},
+    {{"set", 3}, OP_SET, {NULL, 0}},
+    {{"reset", 5}, OP_SET, {NULL, 0}},
+    {{"delete", 6}, OP_DELETE, {NULL, 0}},
+    {{"reaction", 8}, OP_REACTION, {NULL, 0}},
+};
+
+static const struct word *find_word(struct slice name)
+{
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        if (slice_equal(words[i].name, name))
+            return &words[i];
+    }
+    return NULL;
+}
+
+/* The kind that a line speaks of; KIND_NONE where any will do. False: it has failed. */
+static bool find_kind(struct http_lines *lines, const struct word *word, const struct line *line,
+                      uint8_t *ret_kind)
+{
+    struct http_worker *worker = lines->call.client->worker;
+    *ret_kind = KIND_NONE;
+    if (!op_has_user(word->kind) || word->kind == OP_REACTION)
+        return true;
+    if (word->kind == OP_WITHDRAW && word->reaction.size == 0 && !line->kind.data)
+        return true;
+    struct slice name = word->reaction.size > 0 ? word->reaction : line->kind;
+    if (word->kind == OP_TOGGLE && !name.data)
+        name = SLICE("like");
+    if (worker->like != KIND_NONE && slice_equal(name, SLICE("like")))
+        *ret_kind = worker->like;
+    else
+        *ret_kind = kinds_find(worker->service->kinds, name);
+    if (*ret_kind == KIND_NONE)
+        fail(lines, HTTP_PROBLEM_INVALID, "kind: none that is configured");
+    return *ret_kind != KIND_NONE;
+}
+
+/* A key of the whole request counts for each of its lines. */
+static struct slice key_of(struct http_lines *lines, const struct line *line, size_t index)
+{
+    if (line->key.data || !lines->call.key.data)
+        return line->key;
+    size_t max = LIMIT_KEY_BYTES + 1 + DECIMAL_SIZE_MAX;
+    if (!lines->key_memory)
+        lines->key_memory = memory_take(max * STRETCH_OPS);
+    char *to = lines->key_memory + index * max;
+    struct slice whole = lines->call.key;
+    size_t size = whole.size < LIMIT_KEY_BYTES ? whole.size : LIMIT_KEY_BYTES;
+    memcpy(to, whole.data, size);
+    to[size] = ':';
+    char *end = decimal_format_unsigned(to + size + 1, lines->line);
+    return (struct slice){to, (size_t)(end - to)};
+}
+
+static bool read_amount(struct http_lines *lines, const struct line *line, struct op *op)
+{
+    if (op->kind != OP_ADD && op->kind != OP_SET)
+        return true;
+    op->amount = number_of(op->kind == OP_ADD ? 1 : 0);
+    if (!line->amount.data || number_parse(line->amount, &op->amount) == ERR_OK)
+        return true;
+    fail(lines, HTTP_PROBLEM_BAD_JSON, "delta or value: not an integer");
+    return false;
+}
+
+/* Appends the op of a line; false: it has failed, and there is none. */
+static bool append_op(struct http_lines *lines, struct slice text, size_t index)
+{
+    struct http_worker *worker = lines->call.client->worker;
+    struct line line;
+    uint8_t kind;
+    if (!read_line(lines, text, &line))
+        return false;
+    const struct word *word = find_word(line.op);
+    if (!word) {
+        fail(lines, HTTP_PROBLEM_BAD_JSON,
+             "op: not like, unlike, dislike, undislike, react, unreact, toggle, reaction, add, "
+             "set, reset, delete or get");
+        return false;
+    }
+    if (!find_kind(lines, word, &line, &kind))
+        return false;
+
+    struct op *op = pass_op(&worker->pass, word->kind, line.id);
+    op->user = line.user;
+    op->reaction = kind;
+    op->silent = op_has_user(word->kind);
+    if (op_is_write(word->kind)) {
+        op->key = key_of(lines, &line, index);
+        op->region = line.region;
+    }
+    struct error error = {.code = ERR_INVALID};
+    if (!read_amount(lines, &line, op)) {
+        pass_undo(&worker->pass, 1);
+        return false;
+    }
+    if (!pass_is_plain(&worker->pass, 1) && !pass_check(&worker->pass, 1, &error)) {
+        pass_undo(&worker->pass, 1);
+        fail(lines, http_problem_of(error.code), error.text);
+        return false;
+    }
+    return true;
+}
+
+/* ---- answering ---- */
+
+static char *put(char *to, struct slice bytes)
+{
+    memcpy(to, bytes.data, bytes.size);
+    return to + bytes.size;
+}
+#define PUT(to, literal) put(to, SLICE(literal))
+
+static void write_failure(struct http_text *out, uint64_t line, enum http_problem problem,
+                          const char *why)
+{
+    http_text_printf(out, "{\"line\":%llu,\"status\":%u,\"type\":\"/problems/%s\",\"detail\":",
+                     (unsigned long long)line, http_problems[problem].status,
+                     http_problems[problem].slug);
+    http_text_string(out, slice_of(why));
+    HTTP_TEXT(out, "}\n");
+}
+
+/* What differs by the kind of op: value, or reaction. */
+static void write_rest(struct http_lines *lines, const struct op *op)
+{
+    struct http_text *out = &lines->out;
+    if (op_has_user(op->kind)) {
+        HTTP_TEXT(out, ",\"reaction\":");
+        http_call_write_kind(&lines->call, out, op->held);
+    } else if (op->kind != OP_DELETE) {
+        HTTP_TEXT(out, ",\"value\":");
+        http_text_number(out, &op->value);
+    }
+    if (op->repeated)
+        HTTP_TEXT(out, ",\"repeated\":true");
+    if (op_is_write(op->kind)) {
+        HTTP_TEXT(out, ",\"ack\":\"");
+        http_text_add(out, slice_of(ack_name(lines->call.client->worker->service->ack)));
+        HTTP_TEXT(out, "\"}\n");
+    } else {
+        http_call_as_of(&lines->call, out);
+        HTTP_TEXT(out, "}\n");
+    }
+}
+
+static void write_op(struct http_lines *lines, uint64_t line, const struct op *op)
+{
+    struct http_text *out = &lines->out;
+    if (op->code != ERR_OK) {
+        write_failure(out, line, http_problem_of(op->code), err_meaning(op->code));
+        return;
+    }
+    if (buffer_reserve(&out->bytes, LINE_ROOM_BYTES) != ERR_OK) {
+        out->overflow = true;
+        return;
+    }
+    char *to = out->bytes.data + out->bytes.size;
+    to = PUT(to, "{\"line\":");
+    to = decimal_format_unsigned(to, line);
+    to = PUT(to, ",\"status\":200");
+    if (op_is_write(op->kind))
+        to = op->changed ? PUT(to, ",\"changed\":true") : PUT(to, ",\"changed\":false");
+    out->bytes.size = (size_t)(to - out->bytes.data);
+    write_rest(lines, op);
+}
+
+static void send(struct http_lines *lines)
+{
+    if (lines->out.overflow)
+        lines->call.client->output.overflow = true;
+    http_call_send_as(&lines->call, 200, SLICE("application/x-ndjson"),
+                      SLICE("Cache-Control: no-store\r\n"), buffer_slice(&lines->out.bytes));
+}
+
+static void answer_stretch(struct http_call *call, struct op *ops)
+{
+    struct http_lines *lines = call->extra;
+    struct http_worker *worker = call->client->worker;
+    const struct failure *failure = lines->failures;
+    const struct failure *failures_end = lines->failures + lines->failure_count;
+    for (uint64_t line = lines->first; line <= lines->line; line++) {
+        if (failure != failures_end && failure->line == line) {
+            write_failure(&lines->out, line, failure->problem, failure->why);
+            failure++;
+        } else {
+            write_op(lines, line, ops++);
+        }
+    }
+    lines->failure_count = 0;
+    if (lines->at < lines->end && call->client->conn && !lines->out.overflow) {
+        lines->next = worker->lines;
+        worker->lines = lines;
+        waker_wake(worker->pass.waker);
+        return;
+    }
+    send(lines);
+    pass_unhold(&call->client->base, HTTP_HOLD_LINES);
+    free_lines(lines);
+}
+
+/* ---- taking lines ---- */
+
+/* Takes as many as there is room for. */
+static void take_stretch(struct http_lines *lines)
+{
+    struct pass *pass = &lines->call.client->worker->pass;
+    size_t taken = 0; /* lines */
+    size_t count = 0; /* ops */
+    lines->first = lines->line + 1;
+    while (lines->at < lines->end && taken < STRETCH_OPS && pass_has_room(pass, 1)) {
+        char *begin = lines->at;
+        char *end = memchr(begin, '\n', (size_t)(lines->end - begin));
+        lines->at = end ? end + 1 : lines->end;
+        struct slice text = {begin, (size_t)((end ? end : lines->end) - begin)};
+        lines->line++;
+        if (append_op(lines, text, taken))
+            count++;
+        taken++;
+    }
+    http_call_submit_checked(&lines->call, count, answer_stretch);
+}
+
+/* What is left outlives the pass, and the memory that it lies in. */
+static void keep_rest(struct http_lines *lines)
+{
+    struct http_call *call = &lines->call;
+    size_t size = (size_t)(lines->end - lines->at);
+    lines->memory = memory_take(size + call->key.size + call->origin.size);
+    memcpy(lines->memory, lines->at, size);
+    lines->at = lines->memory;
+    lines->end = lines->memory + size;
+    if (call->key.size > 0)
+        call->key.data = memcpy(lines->end, call->key.data, call->key.size);
+    if (call->origin.size > 0)
+        call->origin.data =
+            memcpy(lines->end + call->key.size, call->origin.data, call->origin.size);
+}
+
+/* The end of a last line is no line. */
+static size_t size_of_lines(struct slice body)
+{
+    while (body.size > 0 && (body.data[body.size - 1] == '\n' || body.data[body.size - 1] == '\r'))
+        body.size--;
+    return body.size;
+}
+
+void http_batch(struct http_call *call)
+{
+    struct http_client *client = call->client;
+    struct http_lines *lines = memory_take_zeroed(sizeof(*lines));
+    lines->call = *call;
+    lines->call.extra = lines;
+    lines->at = (char *)call->body.data;
+    lines->end = lines->at + size_of_lines(call->body);
+    http_text_init(&lines->out, OUT_BYTES_MAX);
+    take_stretch(lines);
+    if (lines->at < lines->end) {
+        keep_rest(lines);
+        pass_hold(&client->base, HTTP_HOLD_LINES);
+    }
+}
+
+void http_lines_go_on(struct http_worker *worker)
+{
+    struct http_lines *lines = worker->lines;
+    worker->lines = NULL;
+    while (lines) {
+        struct http_lines *next = lines->next;
+        if (pass_has_room(&worker->pass, 1)) {
+            take_stretch(lines);
+        } else {
+            lines->next = worker->lines;
+            worker->lines = lines;
+            waker_wake(worker->pass.waker);
+        }
+        lines = next;
+    }
+}
+
+void http_lines_stop(struct http_worker *worker)
+{
+    while (worker->lines) {
+        struct http_lines *lines = worker->lines;
+        worker->lines = lines->next;
+        lines->call.client->base.held &= ~(unsigned)HTTP_HOLD_LINES;
+        free_lines(lines);
+    }
+}

@@ -1,0 +1,201 @@
+#include "door/http/http_worker.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "base/message.h"
+#include "door/http/http_changes.h"
+#include "door/http/http_door.h"
+#include "door/http/http_lines.h"
+
+#define TICK_MS    1000u
+#define WARNING_MS 1000u
+
+#define BODY_BYTES_MAX (16u << 20) /* an answer; what is longer is written elsewhere */
+
+/* ---- the end of a pass ---- */
+
+static void bury_dead(struct http_worker *worker)
+{
+    struct http_client **link = &worker->dead;
+    while (*link) {
+        struct http_client *client = *link;
+        struct http_client *next = client->next_dead;
+        if (http_client_bury(client))
+            *link = next;
+        else
+            link = &client->next_dead;
+    }
+}
+
+static void look_at_asked(struct http_worker *worker);
+static void look_at_drain(struct http_worker *worker);
+
+void http_worker_end_pass(struct http_worker *worker)
+{
+    look_at_asked(worker);
+    http_clock_set(&worker->clock, env_wall_ms(worker->service->env));
+    if (worker->lines && !pass_is_busy(&worker->pass))
+        http_lines_go_on(worker);
+    pass_end(&worker->pass);
+    if (worker->dead)
+        bury_dead(worker);
+    if (worker->draining)
+        look_at_drain(worker);
+}
+
+static void end_pass(void *arg)
+{
+    http_worker_end_pass(arg);
+}
+
+/* ---- once a second ---- */
+
+static void tick(void *arg)
+{
+    struct http_worker *worker = arg;
+    uint64_t now_ms = loop_now_ms(worker->loop);
+    struct http_client *next;
+    for (struct http_client *client = worker->clients; client; client = next) {
+        next = client->next;
+        http_client_tick(client, now_ms);
+    }
+    buffer_shrink(&worker->body.bytes, ROOM_BLOCK_BYTES);
+    pass_tick(&worker->pass);
+    http_worker_end_pass(worker);
+}
+
+bool http_worker_may_warn(struct http_worker *worker)
+{
+    uint64_t now_ms = loop_now_ms(worker->loop);
+    if (worker->warned_ms != 0 && now_ms - worker->warned_ms < WARNING_MS)
+        return false;
+    worker->warned_ms = now_ms;
+    return true;
+}
+
+/* ---- newcomers ---- */
+
+static void turn_away(struct http_worker *worker, int descriptor)
+{
+    static const char text[] = "HTTP/1.1 503 Service Unavailable\r\n"
+                               "Content-Length: 0\r\nRetry-After: 1\r\nConnection: close\r\n\r\n";
+    gauge_add(&worker->stats.refused, 1);
+    if (write(descriptor, text, sizeof(text) - 1) < 0) {
+        /* It will see the end of the connection, and nothing else. */
+    }
+    close(descriptor);
+    if (http_worker_may_warn(worker))
+        message_warning("too many connections, one was turned away door=http");
+}
+
+static void accept_client(void *arg, int descriptor)
+{
+    struct http_worker *worker = arg;
+    if (http_door_is_full(worker->http))
+        turn_away(worker, descriptor);
+    else
+        http_client_new(worker, descriptor);
+}
+
+/* ---- what others ask of us ---- */
+
+void http_worker_ask(struct http_worker *worker)
+{
+    gauge_add(&worker->asked, 1);
+    if (worker->pass.waker)
+        waker_wake(worker->pass.waker);
+}
+
+static void start_draining(struct http_worker *worker)
+{
+    worker->draining = true;
+    listener_close(worker->listener);
+    worker->listener = NULL;
+    struct http_client *next;
+    for (struct http_client *client = worker->clients; client; client = next) {
+        next = client->next;
+        http_client_finish(client);
+    }
+}
+
+static void look_at_asked(struct http_worker *worker)
+{
+    uint64_t asked = gauge_read(&worker->asked);
+    if (asked == worker->asked_seen)
+        return;
+    worker->asked_seen = asked;
+
+    lock_take(&worker->lock);
+    bool drain = worker->drain_asked;
+    lock_release(&worker->lock);
+    if (drain && !worker->draining)
+        start_draining(worker);
+}
+
+static void look_at_drain(struct http_worker *worker)
+{
+    if (worker->clients || worker->dead || !worker->drained)
+        return;
+    http_drained_fn *drained = worker->drained;
+    worker->drained = NULL;
+    drained(worker->drained_arg, worker->index);
+}
+
+/* ---- life ---- */
+
+void http_worker_init(struct http_worker *worker, struct http *http, struct service *service,
+                      unsigned index)
+{
+    worker->http = http;
+    worker->service = service;
+    worker->like = kinds_find(service->kinds, SLICE("like"));
+    worker->index = index;
+    lock_init(&worker->lock);
+    pass_init(&worker->pass, service, index, &http_client_door, worker);
+    http_text_init(&worker->body, BODY_BYTES_MAX);
+    worker->values = memory_take(HTTP_JSON_VALUES * sizeof(*worker->values));
+    worker->changes = http_changes_new(worker);
+}
+
+enum err http_worker_start(struct http_worker *worker, struct loop *loop,
+                           const struct listener_options *options, struct error *error)
+{
+    assert(!worker->loop);
+
+    struct listener_options mine = *options;
+    mine.accept = accept_client;
+    mine.arg = worker;
+    enum err err = pass_start(&worker->pass, loop, error);
+    if (err)
+        return err;
+    worker->listener = listener_open(loop, &mine, error);
+    if (!worker->listener)
+        return error ? error->code : ERR_IO;
+    worker->loop = loop;
+    worker->hook = loop_hook_new(loop, end_pass, worker);
+    worker->tick = timer_new(loop, tick, worker);
+    timer_start(worker->tick, TICK_MS, TICK_MS);
+    return ERR_OK;
+}
+
+void http_worker_done(struct http_worker *worker)
+{
+    while (worker->clients)
+        http_client_close(worker->clients);
+    http_lines_stop(worker);
+    pass_stop(&worker->pass);
+    bury_dead(worker);
+    http_changes_free(worker->changes);
+
+    listener_close(worker->listener);
+    if (worker->hook)
+        loop_hook_free(worker->hook);
+    timer_free(worker->tick);
+    pass_done(&worker->pass);
+    http_text_done(&worker->body);
+    free(worker->values);
+    lock_done(&worker->lock);
+}
