@@ -43,6 +43,7 @@ struct state_members {
 /* A counter or an item as the store has it. */
 struct state_target {
     struct slice id;
+    bool absent; /* there is no row: only `pending` counts, on top of nothing */
     bool is_item;
     uint32_t incarnation;
     int64_t written_ms;

@@ -164,7 +164,9 @@ struct store_audit {
 typedef void store_audit_fn(void *arg, const struct store_audit *audit);
 
 typedef void store_target_fn(void *arg, const struct state_target *target);
-typedef void store_members_fn(void *arg, const struct state_members *members, size_t count);
+/* A slice's members, and of the same moment the item's events that wait (state_target.pending). */
+typedef void store_members_fn(void *arg, const struct state_members *members, size_t count,
+                              const struct event *pending, size_t pending_count);
 typedef void store_hash_fn(void *arg, uint64_t stable_hash);
 typedef void store_key_fn(void *arg, const struct state_key *key);
 typedef void store_item_fn(void *arg, struct slice item, struct slice kind);

@@ -84,9 +84,14 @@ static void give_target(void *arg, const struct state_target *target)
     hand_in(arg, &(struct hot_found){.code = ERR_OK, .target = target});
 }
 
-static void give_slice(void *arg, const struct state_members *members, size_t count)
+static void give_slice(void *arg, const struct state_members *members, size_t count,
+                       const struct event *pending, size_t pending_count)
 {
-    hand_in(arg, &(struct hot_found){.code = ERR_OK, .members = members, .member_count = count});
+    hand_in(arg, &(struct hot_found){.code = ERR_OK,
+                                     .members = members,
+                                     .member_count = count,
+                                     .pending = pending,
+                                     .pending_count = pending_count});
 }
 
 static void give_key(void *arg, const struct state_key *key)

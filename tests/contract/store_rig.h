@@ -271,7 +271,9 @@ static inline void rig_print_target(void *arg, const struct state_target *target
 {
     struct rig *rig = arg;
     rig_print(rig, "%s%.*s", rig->text[0] ? " | " : "", SLICE_ARGS(target->id));
-    if (target->is_item) {
+    if (target->absent) {
+        rig_print(rig, " absent");
+    } else if (target->is_item) {
         for (size_t i = 0; i < target->kind_count; i++)
             rig_print(rig, " %.*s=%lld", SLICE_ARGS(target->kinds[i]),
                       (long long)target->counts[i]);

@@ -154,8 +154,11 @@ TEST(of_several_reactions_of_a_user_the_last_one_stays)
     assert_string_equal(rig_load(rig, "v"), "v dislike=1 slices=1 dislike:8");
 }
 
-static void count_members(void *arg, const struct state_members *members, size_t count)
+static void count_members(void *arg, const struct state_members *members, size_t count,
+                          const struct event *pending, size_t pending_count)
 {
+    (void)pending;
+    (void)pending_count;
     for (size_t i = 0; i < count; i++)
         *(uint64_t *)arg += members[i].count;
 }

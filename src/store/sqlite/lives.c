@@ -147,6 +147,12 @@ enum err lives_blocked(struct sqlite_store *store, const struct store_unit *unit
     return err == ERR_NOT_FOUND ? ERR_OK : err;
 }
 
+/* No delay is longer than the last one: if it seems so, the clock has gone back. */
+static bool is_due(int64_t next_ms, int64_t now_ms)
+{
+    return next_ms <= now_ms || next_ms > now_ms + lifecycle_delay_ms(LIFECYCLE_RETRIES);
+}
+
 /* Looks through all that wait for the one that has been due for longest. */
 static enum err find_due(struct sqlite_store *store, int64_t now_ms, int64_t *ret_row,
                          struct error *error)
@@ -170,8 +176,8 @@ static enum err find_due(struct sqlite_store *store, int64_t now_ms, int64_t *re
         enum lifecycle_state state = (enum lifecycle_state)db_int(statement, 2);
         int64_t next_ms = db_int(statement, 3);
         bool adds_only = db_int(statement, 4) != 0;
-        if (state != LIFECYCLE_FAILED && !queue_blocks(&queue, adds_only) && next_ms <= now_ms &&
-            next_ms < due_ms) {
+        if (state != LIFECYCLE_FAILED && !queue_blocks(&queue, adds_only) &&
+            is_due(next_ms, now_ms) && next_ms < due_ms) {
             due_ms = next_ms;
             *ret_row = db_int(statement, 1);
         }

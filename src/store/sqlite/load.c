@@ -277,16 +277,6 @@ static enum err find_row(struct sqlite_reader *reader, struct slice id,
     return ERR_OK;
 }
 
-/* What there is of an id that only waits. */
-static void guess_target(struct sqlite_reader *reader, struct slice id, struct state_target *target)
-{
-    *target = (struct state_target){.id = id, .create = {.shards = 1}, .slices = 1};
-    for (size_t i = 0; i < reader->event_count; i++)
-        target->is_item = target->is_item || reader->events[i].type == EVENT_REACT;
-    if (reader->event_count > 0)
-        target->incarnation = reader->events[0].incarnation;
-}
-
 static enum err load(struct sqlite_reader *reader, struct slice id, store_target_fn *visit,
                      void *arg, struct error *error)
 {
@@ -294,14 +284,17 @@ static enum err load(struct sqlite_reader *reader, struct slice id, store_target
     if (!err)
         err = read_pending(reader, id, error);
     sqlite3_stmt *statement = NULL;
-    struct state_target target = {.slices = 1};
+    struct state_target target = {.absent = false};
     struct item_counts counts;
     if (!err) {
         err = find_row(reader, id, &statement, error);
         if (!err)
             err = fill_target(reader, statement, true, &counts, &target, error);
-        else if (err == ERR_NOT_FOUND && reader->event_count > 0)
-            err = (guess_target(reader, id, &target), ERR_OK);
+        target.absent = err == ERR_NOT_FOUND && reader->event_count > 0;
+    }
+    if (target.absent) {
+        target.id = id;
+        err = ERR_OK;
     }
     if (!err) {
         target.pending = reader->events;
@@ -330,6 +323,8 @@ static enum err load_slice(struct sqlite_reader *reader, struct slice item, uint
                            store_members_fn *visit, void *arg, struct error *error)
 {
     enum err err = reader_kinds(reader, error);
+    if (!err)
+        err = read_pending(reader, item, error);
     sqlite3_stmt *statement = NULL;
     if (!err)
         err = find_row(reader, item, &statement, error);
@@ -353,7 +348,7 @@ static enum err load_slice(struct sqlite_reader *reader, struct slice item, uint
     bool empty = err == ERR_NOT_FOUND;
     err = empty ? ERR_OK : read_members(reader, db_slice(statement, 0), number, &count, error);
     if (!err)
-        visit(arg, reader->groups, count);
+        visit(arg, reader->groups, count, reader->events, reader->event_count);
     sqlite3_reset(statement);
     return err;
 }
@@ -365,7 +360,9 @@ enum err sqlite_load_slice(struct store_reader *base, struct slice item, uint32_
     enum err err = reader_begin(reader, error);
     if (err)
         return err;
-    return reader_end(reader, load_slice(reader, item, slice, visit, arg, error));
+    err = load_slice(reader, item, slice, visit, arg, error);
+    forget_events(reader);
+    return reader_end(reader, err);
 }
 
 /* ---- users and keys ---- */
@@ -478,6 +475,19 @@ enum err sqlite_keys(struct store_reader *base, int64_t since_ms, uint64_t *curs
     return reader_end(reader, err == ERR_NOT_FOUND ? ERR_OK : err);
 }
 
+/* Ids that only wait have no row yet: told with the first step. */
+static enum err tell_waiting(struct sqlite_reader *reader, store_hash_fn *visit, void *arg,
+                             struct error *error)
+{
+    sqlite3_stmt *statement = db_take(reader->db, SQL_WAITING_IDS, error);
+    if (!statement)
+        return ERR_UNAVAILABLE;
+    enum err err;
+    while (!(err = db_step(reader->db, statement, error)))
+        visit(arg, hash_stable(db_slice(statement, 0)));
+    return err == ERR_NOT_FOUND ? ERR_OK : err;
+}
+
 /* Rows in the order of their numbers; the cursor is the last number and one. */
 enum err sqlite_hashes(struct store_reader *base, bool users, uint64_t *cursor, uint32_t limit,
                        store_hash_fn *visit, void *arg, struct error *error)
@@ -486,7 +496,10 @@ enum err sqlite_hashes(struct store_reader *base, bool users, uint64_t *cursor, 
     enum err err = reader_begin(reader, error);
     if (err)
         return err;
-    sqlite3_stmt *statement = db_take(reader->db, users ? SQL_USERS_FROM : SQL_ENTRY_IDS, error);
+    if (!users && *cursor == 0)
+        err = tell_waiting(reader, visit, arg, error);
+    sqlite3_stmt *statement =
+        err ? NULL : db_take(reader->db, users ? SQL_USERS_FROM : SQL_ENTRY_IDS, error);
     if (!statement)
         return reader_end(reader, ERR_UNAVAILABLE);
     db_bind_int(statement, 1, (int64_t)*cursor);

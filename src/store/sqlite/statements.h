@@ -80,6 +80,7 @@
                        "GROUP BY state")                                                          \
     X(SQL_WAITING, "SELECT id, row, state, next_ms, adds_only FROM count_events INDEXED BY "      \
                    "waiting_by_id WHERE state IN (0, 1, 3) ORDER BY id, row")                     \
+    X(SQL_WAITING_IDS, "SELECT DISTINCT id FROM count_events WHERE state IN (0, 1, 3)")           \
     X(SQL_WAITING_OF, "SELECT row, state, adds_only FROM count_events WHERE id=?1 AND "           \
                       "state IN (0, 1, 3) ORDER BY row")                                          \
     X(SQL_WAITING_RAW, "SELECT c.row, CASE WHEN c.state=3 THEN d.raw ELSE c.raw END "             \
