@@ -95,7 +95,7 @@ struct aggregator *aggregator_new(const struct aggregator_options *options,
         a->options.batch_bytes_max = BATCH_BYTES_MAX;
     a->gathered = coalesce_new(options->env, options->kinds);
     a->again = coalesce_new(options->env, options->kinds);
-    buffer_init(&a->raw, SIZE_MAX);
+    buffer_init(&a->raw, (size_t)1 << 30); /* the largest value of SQLite */
     a->mark = *mark;
     a->at = mark->position;
     a->published = *mark;

@@ -1,8 +1,235 @@
+/* erase.c - a user is forgotten, and the counts stay right.
+ *
+ *   1. all reactions are withdrawn, as events like any other: counts follow
+ *   2. the store has these events
+ *   3. the store forgets name, history and index; a stub stands there instead
+ *   4. the log ends its segment, and every sealed one is written anew without the name
+ *
+ * Each step can be done twice: who is interrupted begins again. */
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/memory.h"
+#include "base/message.h"
 #include "flow/desk_own.h"
+
+#define PAGE         500u
+#define ROUNDS_MAX   100u /* the user may go on reacting meanwhile, but not for ever */
+#define SEGMENTS_MAX 65536u
+
+struct erasure {
+    struct desk_seat *seat;
+    struct desk_work *work;
+    struct slice user;
+    char stub[32];
+    uint64_t withdrawn;
+    uint64_t rows;
+    uint64_t sections;
+};
+
+/* --- reactions --- */
+
+struct page {
+    struct buffer names;
+    size_t sizes[PAGE];
+    size_t count;
+};
+
+static void keep_item(void *arg, struct slice item, struct slice kind)
+{
+    struct page *page = arg;
+    (void)kind;
+    if (page->count < PAGE && !buffer_append_slice(&page->names, item))
+        page->sizes[page->count++] = item.size;
+}
+
+static enum err withdraw_page(struct erasure *erasure, const struct page *page, struct error *error)
+{
+    struct op *ops = memory_take_zeroed((page->count + 1) * sizeof(*ops));
+    const char *at = page->names.data;
+    for (size_t i = 0; i < page->count; i++) {
+        ops[i] = (struct op){.kind = OP_WITHDRAW,
+                             .id = {at, page->sizes[i]},
+                             .user = erasure->user,
+                             .reaction = KIND_NONE};
+        at += page->sizes[i];
+    }
+    enum err err = seat_run(erasure->seat, ops, page->count, error);
+    for (size_t i = 0; !err && i < page->count; i++) {
+        if (ops[i].code && ops[i].code != ERR_NOT_FOUND)
+            err = error_set(error, ops[i].code, "a reaction cannot be withdrawn: %s",
+                            err_meaning(ops[i].code));
+        erasure->withdrawn += !ops[i].code && ops[i].changed;
+    }
+    free(ops);
+    return err;
+}
+
+/* One walk over the user's items; says how many there were. */
+static enum err withdraw_all(struct erasure *erasure, struct page *page, uint64_t *ret_found,
+                             struct error *error)
+{
+    uint64_t cursor = 0;
+    enum err err;
+    *ret_found = 0;
+    do {
+        page->count = 0;
+        page->names.size = 0;
+        err = desk_items_of(erasure->seat, erasure->user, &cursor, PAGE, keep_item, page, error);
+        if (!err && page->count > 0)
+            err = withdraw_page(erasure, page, error);
+        *ret_found += page->count;
+        if (!err && !work_progress(erasure->seat, erasure->work, erasure->withdrawn, 0, "items"))
+            err = error_set(error, ERR_UNAVAILABLE, "the server is stopping");
+    } while (!err && cursor != 0);
+    return err;
+}
+
+static enum err withdraw(struct erasure *erasure, struct error *error)
+{
+    struct page *page = memory_take_zeroed(sizeof(*page));
+    buffer_init(&page->names, (size_t)PAGE * LIMIT_ID_BYTES);
+    uint64_t found = 1;
+    enum err err = ERR_OK;
+    for (unsigned i = 0; !err && found > 0; i++) {
+        err = i == ROUNDS_MAX
+                  ? error_set(error, ERR_BUSY, "the user goes on reacting; keep him out first")
+                  : withdraw_all(erasure, page, &found, error);
+    }
+    buffer_done(&page->names);
+    free(page);
+    return err ? err : seat_catch_up(erasure->seat, error);
+}
+
+/* --- the store --- */
+
+struct erase_ask {
+    struct erasure *erasure;
+    enum err err;
+    struct error *error;
+};
+
+static void ask_erase(void *arg, struct store *store)
+{
+    struct erase_ask *ask = arg;
+    struct erasure *erasure = ask->erasure;
+    ask->err =
+        store_erase(store, erasure->user, slice_of(erasure->stub),
+                    env_wall_ms(erasure->seat->desk->options.env), &erasure->rows, ask->error);
+}
+
+static enum err erase_from_store(struct erasure *erasure, struct error *error)
+{
+    struct erase_ask ask = {.erasure = erasure, .error = error};
+    aggregator_ask(erasure->seat->desk->options.aggregator, ask_erase, &ask);
+    return ask.err;
+}
+
+/* --- the log --- */
+
+struct scrub {
+    struct slice user;
+    struct error error;
+    enum err err;
+};
+
+static bool scrub_section(void *arg, char *section, size_t size)
+{
+    struct scrub *scrub = arg;
+    uint64_t changed = 0;
+    enum err err = section_erase(section, size, scrub->user, &changed, &scrub->error);
+    scrub->err = scrub->err ? scrub->err : err;
+    return changed > 0;
+}
+
+static enum err erase_from_log(struct erasure *erasure, struct error *error)
+{
+    struct log *log = erasure->seat->desk->log;
+    enum err err = log_rotate(log, error);
+    if (err)
+        return err;
+    struct log_segment *segments = memory_take(SEGMENTS_MAX * sizeof(*segments));
+    size_t count = log_segments(log, segments, SEGMENTS_MAX);
+    if (count > SEGMENTS_MAX)
+        count = SEGMENTS_MAX;
+    for (size_t i = 0; !err && i < count; i++) {
+        struct scrub scrub = {.user = erasure->user};
+        uint64_t changed = 0;
+        if (!segments[i].sealed)
+            continue;
+        err = log_scrub(log, segments[i].number, scrub_section, &scrub, &changed, error);
+        if (err == ERR_NOT_FOUND)
+            err = ERR_OK; /* trimmed in between */
+        if (!err && scrub.err)
+            err = error_set(error, scrub.err, "segment %" PRIu64 ": %.200s", segments[i].number,
+                            scrub.error.text);
+        erasure->sections += changed;
+        if (!err && !work_progress(erasure->seat, erasure->work, i + 1, count, "segments"))
+            err = error_set(error, ERR_UNAVAILABLE, "the server is stopping");
+    }
+    free(segments);
+    return err;
+}
+
+/* --- the trail --- */
+
+struct note_ask {
+    struct store_audit audit;
+    enum err err;
+    struct error *error;
+};
+
+static void ask_note(void *arg, struct store *store)
+{
+    struct note_ask *ask = arg;
+    ask->err = store_note(store, &ask->audit, ask->error);
+}
+
+static enum err write_down(struct erasure *erasure, struct error *error)
+{
+    struct desk *desk = erasure->seat->desk;
+    char text[160];
+    (void)snprintf(text, sizeof(text),
+                   "%" PRIu64 " reactions withdrawn, %" PRIu64 " rows and %" PRIu64
+                   " sections of the log without the name now",
+                   erasure->withdrawn, erasure->rows, erasure->sections);
+    struct note_ask ask = {.audit = {.time_ms = env_wall_ms(desk->options.env),
+                                     .what = SLICE("erase"),
+                                     .id = slice_of(erasure->stub),
+                                     .text = slice_of(text)},
+                           .error = error};
+    aggregator_ask(desk->options.aggregator, ask_note, &ask);
+    if (!ask.err)
+        work_says(erasure->seat, erasure->work, "%s: %s", erasure->stub, text);
+    return ask.err;
+}
+
+/* The task remembers the name no longer than it needs it. */
+static void forget_name(struct erasure *erasure)
+{
+    pthread_mutex_lock(&erasure->seat->desk->mutex);
+    explicit_bzero(erasure->work->subject, sizeof(erasure->work->subject));
+    erasure->work->subject_size = 0;
+    pthread_mutex_unlock(&erasure->seat->desk->mutex);
+}
 
 enum err erase_user(struct desk_seat *seat, struct desk_work *work, struct error *error)
 {
-    (void)seat;
-    (void)work;
-    return error_set(error, ERR_UNAVAILABLE, "not there yet");
+    struct erasure erasure = {
+        .seat = seat, .work = work, .user = {work->subject, work->subject_size}};
+    (void)snprintf(erasure.stub, sizeof(erasure.stub), "erased-%016" PRIx64,
+                   env_random(seat->desk->options.env));
+    if (erasure.user.size == 0)
+        return error_set(error, ERR_INVALID, "a user is needed");
+    enum err err = withdraw(&erasure, error);
+    if (!err)
+        err = erase_from_store(&erasure, error);
+    if (!err)
+        err = erase_from_log(&erasure, error);
+    if (!err)
+        err = write_down(&erasure, error);
+    forget_name(&erasure);
+    return err;
 }

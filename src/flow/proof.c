@@ -1,20 +1,651 @@
-#include "flow/desk_own.h"
+#include "flow/proof.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/memory.h"
+#include "base/message.h"
+#include "flow/members.h"
+
+#define PASS_IDS    50000u /* that share one reading of the log */
+#define SCAN_IDS    1000u  /* that are collected at once */
+#define IDS_BYTES   ((size_t)PASS_IDS * (LIMIT_ID_BYTES + 2) * 2)
+#define NUMBER_TEXT (NUMBER_DIGITS_MAX + 2)
+
+static const char *const place_names[PLACE_COUNT] = {"hot", "hot members", "store",
+                                                     "store members"};
+
+/* --- ids --- */
+
+void proof_ids_init(struct proof_ids *ids)
+{
+    buffer_init(&ids->bytes, IDS_BYTES);
+    ids->count = 0;
+}
+
+void proof_ids_done(struct proof_ids *ids)
+{
+    buffer_done(&ids->bytes);
+}
+
+void proof_ids_clear(struct proof_ids *ids)
+{
+    ids->bytes.size = 0;
+    ids->count = 0;
+}
+
+void proof_ids_add(struct proof_ids *ids, struct slice id)
+{
+    char size[2] = {(char)(id.size & 0xff), (char)(id.size >> 8)};
+    if (buffer_reserve(&ids->bytes, id.size + sizeof(size)))
+        return; /* the next round finds it */
+    (void)buffer_append(&ids->bytes, size, sizeof(size));
+    (void)buffer_append_slice(&ids->bytes, id);
+    ids->count++;
+}
+
+static struct slice next_id(const struct proof_ids *ids, size_t *at)
+{
+    const unsigned char *size = (const unsigned char *)ids->bytes.data + *at;
+    struct slice id = {ids->bytes.data + *at + 2, size[0] | (size_t)size[1] << 8};
+    *at += 2 + id.size;
+    return id;
+}
+
+/* --- what stands where --- */
+
+/* One count in one place, and the events that it is the sum of. */
+struct sight {
+    struct slice id; /* counter or item; of the ids */
+    uint8_t kind;    /* of an item */
+    enum event_place place;
+    struct number value;
+    struct sums_entry *sum;
+};
+
+struct sights {
+    struct sight *list; /* owned */
+    size_t count;
+    size_t room;
+    uint64_t (**vectors)[LIMIT_CELLS]; /* owned: sequences that sights are sums of */
+    size_t vector_count;
+    size_t vector_room;
+    struct sums *sums;           /* owned */
+    uint64_t until[LIMIT_CELLS]; /* the largest of all */
+};
+
+static void sights_init(struct sights *sights, struct desk_seat *seat)
+{
+    *sights =
+        (struct sights){.sums = sums_new(seat->desk->kinds, env_random(seat->desk->options.env))};
+}
+
+static void sights_done(struct sights *sights)
+{
+    for (size_t i = 0; i < sights->count; i++)
+        number_done(&sights->list[i].value);
+    for (size_t i = 0; i < sights->vector_count; i++)
+        free(sights->vectors[i]);
+    free(sights->list);
+    free(sights->vectors);
+    sums_free(sights->sums);
+}
+
+/* A copy of the sequences; marks of the store are often the same as the last. */
+static const uint64_t *keep_vector(struct sights *sights, const uint64_t *sequences)
+{
+    if (sights->vector_count > 0) {
+        uint64_t(*last)[LIMIT_CELLS] = sights->vectors[sights->vector_count - 1];
+        if (memcmp(*last, sequences, sizeof(*last)) == 0)
+            return *last;
+    }
+    if (sights->vector_count == sights->vector_room) {
+        sights->vector_room = sights->vector_room ? sights->vector_room * 2 : 64;
+        sights->vectors =
+            memory_resize(sights->vectors, sights->vector_room * sizeof(*sights->vectors));
+    }
+    uint64_t(*vector)[LIMIT_CELLS] = memory_take(sizeof(*vector));
+    memcpy(*vector, sequences, sizeof(*vector));
+    sights->vectors[sights->vector_count++] = vector;
+    for (unsigned i = 0; i < LIMIT_CELLS; i++)
+        if (sequences[i] > sights->until[i])
+            sights->until[i] = sequences[i];
+    return *vector;
+}
+
+/* Takes `value` over. */
+static void add_sight(struct sights *sights, struct slice id, uint8_t kind, enum event_place place,
+                      struct number value, struct sums_entry *sum)
+{
+    if (sights->count == sights->room) {
+        sights->room = sights->room ? sights->room * 2 : 256;
+        sights->list = memory_resize(sights->list, sights->room * sizeof(*sights->list));
+    }
+    sights->list[sights->count++] =
+        (struct sight){.id = id, .kind = kind, .place = place, .value = value, .sum = sum};
+}
+
+/* True if it is in memory. */
+static bool look_at_hot(const struct proof *proof, struct sights *sights, struct slice id,
+                        bool *ret_is_item)
+{
+    struct desk *desk = proof->seat->desk;
+    struct hot_inspection seen = {.value = number_of(0)};
+    if (hot_inspect(desk->hot, id, &seen))
+        return false;
+    struct sums_entry *sum =
+        sums_watch(sights->sums, id, keep_vector(sights, seen.sequences), NULL);
+    *ret_is_item = seen.is_item;
+    if (!seen.is_item) {
+        add_sight(sights, id, KIND_NONE, PLACE_HOT, seen.value, sum);
+        return true;
+    }
+    for (uint8_t kind = 1; kind <= desk->kinds->count; kind++) {
+        add_sight(sights, id, kind, PLACE_HOT, number_of(seen.counts[kind - 1]), sum);
+        if (seen.complete && !proof->values_only)
+            add_sight(sights, id, kind, PLACE_HOT_MEMBERS, number_of(seen.members[kind - 1]), sum);
+    }
+    return true;
+}
+
+static enum err look_at_row(const struct proof *proof, struct sights *sights, struct slice id,
+                            uint8_t kind, struct error *error)
+{
+    struct store_reader *reader;
+    enum err err = seat_reader(proof->seat, &reader, error);
+    if (err)
+        return err;
+    struct number value = number_of(0);
+    int64_t members = 0;
+    struct state_mark mark;
+    err = store_inspect(reader, id, kinds_name(proof->seat->desk->kinds, kind), &value, &members,
+                        &mark, error);
+    if (err)
+        return err;
+    struct sums_entry *sum =
+        sums_watch(sights->sums, id, keep_vector(sights, mark.sequences), NULL);
+    add_sight(sights, id, kind, PLACE_STORE, value, sum);
+    if (kind != KIND_NONE && !proof->values_only)
+        add_sight(sights, id, kind, PLACE_STORE_MEMBERS, number_of(members), sum);
+    return ERR_OK;
+}
+
+static void note_type(void *arg, const struct state_target *target)
+{
+    *(bool *)arg = target->is_item;
+}
+
+/* Counter or item? ERR_NOT_FOUND. */
+static enum err type_of_row(const struct proof *proof, struct slice id, bool *ret_is_item,
+                            struct error *error)
+{
+    struct store_reader *reader;
+    enum err err = seat_reader(proof->seat, &reader, error);
+    return err ? err : store_load(reader, id, note_type, ret_is_item, error);
+}
+
+static enum err look_at_store(const struct proof *proof, struct sights *sights, struct slice id,
+                              bool is_item, struct error *error)
+{
+    if (!is_item)
+        return look_at_row(proof, sights, id, KIND_NONE, error);
+    enum err err = ERR_OK;
+    for (uint8_t kind = 1; !err && kind <= proof->seat->desk->kinds->count; kind++)
+        err = look_at_row(proof, sights, id, kind, error);
+    return err;
+}
+
+/* Nothing is there any more, or not yet: nothing to look at. */
+static enum err look(const struct proof *proof, struct sights *sights, struct slice id,
+                     struct error *error)
+{
+    bool is_item = false;
+    bool is_hot = look_at_hot(proof, sights, id, &is_item);
+    if (is_hot && proof->values_only)
+        return ERR_OK;
+    enum err err = is_hot ? ERR_OK : type_of_row(proof, id, &is_item, error);
+    if (!err)
+        err = look_at_store(proof, sights, id, is_item, error);
+    return err == ERR_NOT_FOUND ? ERR_OK : err;
+}
+
+/* --- what the log says --- */
+
+static enum err sum_section(void *arg, struct slice section, struct log_position next,
+                            struct error *error)
+{
+    (void)next;
+    return sums_take_section(arg, section, error);
+}
+
+static struct slice count_id(const struct desk *desk, const struct sight *sight, char *to)
+{
+    if (sight->kind == KIND_NONE)
+        return sight->id;
+    struct slice kind = kinds_name(desk->kinds, sight->kind);
+    memcpy(to, sight->id.data, sight->id.size);
+    to[sight->id.size] = '/';
+    memcpy(to + sight->id.size + 1, kind.data, kind.size);
+    return (struct slice){to, sight->id.size + 1 + kind.size};
+}
+
+/* What stands in the log no more, or was given up. The position is the same for all. */
+static enum err base_of(const struct proof *proof, struct slice id, struct number *ret_base,
+                        struct number *ret_discarded, struct log_position *ret_from,
+                        struct error *error)
+{
+    struct store_reader *reader;
+    *ret_base = number_of(0);
+    *ret_discarded = number_of(0);
+    enum err err = seat_reader(proof->seat, &reader, error);
+    if (!err)
+        err = store_base(reader, id, ret_base, ret_discarded, ret_from, error);
+    return err == ERR_NOT_FOUND ? ERR_OK : err;
+}
+
+static enum err read_log(const struct proof *proof, struct sights *sights, struct error *error)
+{
+    struct number base;
+    struct number discarded;
+    struct log_position from = {0};
+    enum err err = base_of(proof, SLICE("-"), &base, &discarded, &from, error);
+    number_done(&base);
+    number_done(&discarded);
+    if (err)
+        return err;
+    return seat_read_log(proof->seat, from, sights->until, sum_section, sights->sums,
+                         proof->reading, proof->reading_arg, error);
+}
+
+/* By how much the sight is short of what it ought to be. */
+static enum err difference(const struct proof *proof, const struct sight *sight,
+                           struct number *ret_by, struct error *error)
+{
+    char name[LIMIT_ID_BYTES + 1 + LIMIT_KIND_BYTES];
+    struct number base;
+    struct number discarded;
+    struct log_position from;
+    enum err err =
+        base_of(proof, count_id(proof->seat->desk, sight, name), &base, &discarded, &from, error);
+    if (!err) {
+        struct number by = sight->kind == KIND_NONE
+                               ? number_copy(&sight->sum->value)
+                               : number_of(sight->sum->counts[sight->kind - 1]);
+        if (!sight->sum->begins)
+            number_add(&by, &base);
+        number_subtract(&by, &discarded);
+        number_subtract(&by, &sight->value);
+        *ret_by = by;
+    }
+    number_done(&base);
+    number_done(&discarded);
+    return err;
+}
+
+/* --- units that wait in the store explain what it lacks --- */
+
+static void note_life(void *arg, const struct store_life *life)
+{
+    (void)life;
+    *(bool *)arg = true;
+}
+
+static enum err has_waiting(const struct proof *proof, struct slice id, bool *ret_has,
+                            struct error *error)
+{
+    static const enum lifecycle_state states[] = {LIFECYCLE_PENDING, LIFECYCLE_RETRYING,
+                                                  LIFECYCLE_FAILED};
+    struct store_reader *reader;
+    enum err err = seat_reader(proof->seat, &reader, error);
+    *ret_has = false;
+    for (unsigned i = 0; !err && !*ret_has && i < 3; i++) {
+        struct store_life_filter filter = {.has_state = true, .state = states[i], .id = id};
+        uint64_t cursor = 0;
+        err = store_lives(reader, &filter, &cursor, 1, note_life, ret_has, error);
+    }
+    return err;
+}
+
+/* --- repair --- */
+
+struct mend_ask {
+    const struct proof *proof;
+    const struct sight *sight;
+    const struct number *by; /* NULL: members */
+    struct slice text;
+    enum err err;
+    struct error *error;
+};
+
+static void ask_mend(void *arg, struct store *store)
+{
+    struct mend_ask *ask = arg;
+    struct desk *desk = ask->proof->seat->desk;
+    int64_t now_ms = env_wall_ms(desk->options.env);
+    struct slice kind = kinds_name(desk->kinds, ask->sight->kind);
+    if (ask->sight->place == PLACE_STORE)
+        ask->err = store_mend(store, ask->sight->id, kind, ask->by, ask->text, now_ms, ask->error);
+    else
+        ask->err = members_mend(ask->proof->seat, store, ask->sight->id, ask->text, ask->error);
+}
+
+static enum err mend_store(const struct proof *proof, const struct sight *sight,
+                           const struct number *by, struct slice text, struct error *error)
+{
+    struct mend_ask ask = {.proof = proof, .sight = sight, .by = by, .text = text, .error = error};
+    aggregator_ask(proof->seat->desk->options.aggregator, ask_mend, &ask);
+    return ask.err;
+}
+
+/* Out of memory with it: the store has it right. Only what is saved can go. */
+static enum err drop_hot(const struct proof *proof, struct slice id, struct error *error)
+{
+    enum err err = ERR_BUSY;
+    for (unsigned i = 0; err == ERR_BUSY && i < 5; i++) {
+        err = seat_catch_up(proof->seat, error);
+        if (!err)
+            err = hot_drop(proof->seat->desk->hot, id);
+    }
+    if (err == ERR_NOT_FOUND)
+        return ERR_OK;
+    return err ? error_set(error, err, "it is being written to and stays in memory") : ERR_OK;
+}
+
+static enum err mend(const struct proof *proof, const struct sight *sight, const struct number *by,
+                     struct slice text, struct error *error)
+{
+    struct desk *desk = proof->seat->desk;
+    enum err err;
+    switch (sight->place) {
+    case PLACE_HOT:
+        err = hot_mend(desk->hot, sight->id, sight->kind, by);
+        return err == ERR_INVALID ? drop_hot(proof, sight->id, error) : err;
+    case PLACE_HOT_MEMBERS:
+        return drop_hot(proof, sight->id, error);
+    case PLACE_STORE:
+    case PLACE_STORE_MEMBERS:
+        return mend_store(proof, sight, by, text, error);
+    }
+    return ERR_INVALID;
+}
+
+/* The repair is an event: whoever reads the log can see that it was done, and why. */
+static void write_repair(const struct proof *proof, const struct sight *sight,
+                         const struct number *by)
+{
+    struct desk *desk = proof->seat->desk;
+    struct event event = {.type = EVENT_REPAIR,
+                          .id = sight->id,
+                          .kind = kinds_name(desk->kinds, sight->kind),
+                          .amount = *by,
+                          .place = sight->place};
+    enum err err = hot_note(desk->hot, &event, env_wall_ms(desk->options.env));
+    if (err)
+        message_warning("a repair could not be written to the log reason=\"%s\"", err_meaning(err));
+}
+
+/* --- telling --- */
+
+struct note_ask {
+    struct store_audit audit;
+};
+
+static void ask_note(void *arg, struct store *store)
+{
+    struct note_ask *ask = arg;
+    struct error error;
+    (void)store_note(store, &ask->audit, &error); /* a store that is down has told of it */
+}
+
+static void note(const struct proof *proof, struct slice id, struct slice text)
+{
+    struct desk *desk = proof->seat->desk;
+    struct note_ask ask = {.audit = {.time_ms = env_wall_ms(desk->options.env),
+                                     .what = SLICE("drift"),
+                                     .id = id,
+                                     .text = text}};
+    aggregator_ask(desk->options.aggregator, ask_note, &ask);
+}
+
+static void describe(const struct proof *proof, const struct sight *sight, const struct number *by,
+                     char *to, size_t size)
+{
+    struct buffer is;
+    struct buffer ought;
+    buffer_init(&is, NUMBER_TEXT);
+    buffer_init(&ought, NUMBER_TEXT);
+    struct number right = number_copy(&sight->value);
+    number_add(&right, by);
+    (void)number_format(&sight->value, &is);
+    (void)number_format(&right, &ought);
+    char name[LIMIT_ID_BYTES + 1 + LIMIT_KIND_BYTES];
+    char id[160];
+    message_quote(id, sizeof(id), count_id(proof->seat->desk, sight, name));
+    (void)snprintf(to, size, "id=%s place=\"%s\" is=%.*s ought=%.*s", id, place_names[sight->place],
+                   SLICE_ARGS(buffer_slice(&is)), SLICE_ARGS(buffer_slice(&ought)));
+    number_done(&right);
+    buffer_done(&is);
+    buffer_done(&ought);
+}
+
+static void deal_with(struct proof *proof, const struct sight *sight, const struct number *by)
+{
+    struct desk *desk = proof->seat->desk;
+    char line[320];
+    describe(proof, sight, by, line, sizeof(line));
+    message_error("a count differs from its events %s", line);
+    proof->drifts++;
+    lock_take(&desk->lock);
+    desk->drifts++;
+    lock_release(&desk->lock);
+    char name[LIMIT_ID_BYTES + 1 + LIMIT_KIND_BYTES];
+    note(proof, count_id(desk, sight, name), slice_of(line));
+    if (proof->work)
+        work_found(proof->seat, proof->work, line);
+    if (!proof->repair)
+        return;
+
+    struct error error = {.text = ""};
+    enum err err = mend(proof, sight, by, slice_of(line), &error);
+    if (err) {
+        message_error("the count could not be put right %s reason=\"%s\"", line,
+                      error.text[0] ? error.text : err_meaning(err));
+        return;
+    }
+    write_repair(proof, sight, by);
+    proof->repairs++;
+    lock_take(&desk->lock);
+    desk->repairs++;
+    lock_release(&desk->lock);
+    message_info("the count was put right %s", line);
+}
+
+/* --- the whole --- */
+
+typedef void sight_fn(struct proof *proof, const struct sight *sight, const struct number *by,
+                      void *arg);
+
+/* Looks at all ids and tells of each sight that differs. */
+static enum err compare(struct proof *proof, const struct proof_ids *ids, sight_fn *differs,
+                        void *arg, struct error *error)
+{
+    struct sights sights;
+    sights_init(&sights, proof->seat);
+    enum err err = ERR_OK;
+    size_t at = 0;
+    for (size_t i = 0; !err && i < ids->count; i++)
+        err = look(proof, &sights, next_id(ids, &at), error);
+    if (!err)
+        err = read_log(proof, &sights, error);
+    for (size_t i = 0; !err && i < sights.count; i++) {
+        const struct sight *sight = &sights.list[i];
+        struct number by = number_of(0);
+        bool is_explained = false;
+        err = difference(proof, sight, &by, error);
+        bool is_short = !err && number_compare(&by, &(struct number){0}) != 0;
+        bool is_store = sight->place == PLACE_STORE || sight->place == PLACE_STORE_MEMBERS;
+        if (is_short && is_store)
+            err = has_waiting(proof, sight->id, &is_explained, error);
+        if (!err && is_short && !is_explained)
+            differs(proof, sight, &by, arg);
+        number_done(&by);
+    }
+    sights_done(&sights);
+    return err;
+}
+
+/* What differed at the first look. */
+struct suspects {
+    struct proof_ids ids;
+    size_t count;
+};
+
+static void suspect(struct proof *proof, const struct sight *sight, const struct number *by,
+                    void *arg)
+{
+    struct suspects *suspects = arg;
+    (void)proof;
+    (void)by;
+    proof_ids_add(&suspects->ids, sight->id);
+}
+
+static bool has_id(const struct proof_ids *ids, struct slice id)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < ids->count; i++)
+        if (slice_equal(next_id(ids, &at), id))
+            return true;
+    return false;
+}
+
+static void deal_with_suspect(struct proof *proof, const struct sight *sight,
+                              const struct number *by, void *arg)
+{
+    (void)arg;
+    deal_with(proof, sight, by);
+}
+
+enum err proof_check(struct proof *proof, const struct proof_ids *ids, struct error *error)
+{
+    assert(proof && ids);
+
+    struct suspects suspects;
+    struct proof_ids once;
+    proof_ids_init(&suspects.ids);
+    proof_ids_init(&once);
+    enum err err = compare(proof, ids, suspect, &suspects, error);
+    size_t at = 0;
+    for (size_t i = 0; i < suspects.ids.count; i++) {
+        struct slice id = next_id(&suspects.ids, &at);
+        if (!has_id(&once, id))
+            proof_ids_add(&once, id);
+    }
+    if (!err && once.count > 0)
+        err = compare(proof, &once, deal_with_suspect, NULL, error);
+    proof_ids_done(&once);
+    proof_ids_done(&suspects.ids);
+    if (err)
+        return err;
+    proof->looked_at += ids->count;
+    struct desk *desk = proof->seat->desk;
+    lock_take(&desk->lock);
+    desk->audited += ids->count;
+    lock_release(&desk->lock);
+    return ERR_OK;
+}
+
+/* --- tasks --- */
+
+static void collect(void *arg, const struct desk_entry *entry)
+{
+    proof_ids_add(arg, entry->id);
+}
+
+/* Ids from *cursor on, up to `count` or a little more. */
+static enum err collect_ids(struct desk_seat *seat, struct slice pattern, uint64_t *cursor,
+                            size_t count, struct proof_ids *ids, struct error *error)
+{
+    proof_ids_clear(ids);
+    do {
+        enum err err = desk_scan(seat, pattern, cursor, SCAN_IDS, collect, ids, error);
+        if (err)
+            return err;
+        if (seat_must_stop(seat))
+            return error_set(error, ERR_UNAVAILABLE, "the server is stopping");
+    } while (*cursor != 0 && ids->count < count);
+    return ERR_OK;
+}
+
+static uint64_t count_all(const struct desk *desk)
+{
+    struct hot_stats stats;
+    hot_stats(desk->hot, &stats);
+    return stats.counters + stats.items;
+}
+
+static enum err check_all(struct desk_seat *seat, struct desk_work *work, struct proof *proof,
+                          struct error *error)
+{
+    struct slice pattern = {work->subject, work->subject_size};
+    bool is_all = pattern.size == 0 || slice_equal(pattern, SLICE("*"));
+    struct proof_ids ids;
+    proof_ids_init(&ids);
+    uint64_t cursor = 0;
+    enum err err;
+    do {
+        err =
+            collect_ids(seat, is_all ? (struct slice){0} : pattern, &cursor, PASS_IDS, &ids, error);
+        if (!err && ids.count > 0)
+            err = proof_check(proof, &ids, error);
+        uint64_t all = is_all ? count_all(seat->desk) : 0;
+        (void)work_progress(seat, work, proof->looked_at,
+                            all > proof->looked_at ? all : proof->looked_at, "counters");
+    } while (!err && cursor != 0);
+    proof_ids_done(&ids);
+    return err;
+}
 
 enum err proof_recount_all(struct desk_seat *seat, struct desk_work *work, struct error *error)
 {
-    (void)seat;
-    (void)work;
-    return error_set(error, ERR_UNAVAILABLE, "not there yet");
+    struct proof proof = {.seat = seat, .work = work, .values_only = true};
+    enum err err = check_all(seat, work, &proof, error);
+    if (!err)
+        work_says(seat, work, "%" PRIu64 " counted anew, %" PRIu64 " differ", proof.looked_at,
+                  proof.drifts);
+    return err;
 }
 
 enum err proof_audit_all(struct desk_seat *seat, struct desk_work *work, struct error *error)
 {
-    (void)seat;
-    (void)work;
-    return error_set(error, ERR_UNAVAILABLE, "not there yet");
+    struct proof proof = {.seat = seat, .work = work, .repair = work->repair};
+    enum err err = check_all(seat, work, &proof, error);
+    if (!err)
+        work_says(seat, work, "%" PRIu64 " looked at, %" PRIu64 " differ, %" PRIu64 " put right",
+                  proof.looked_at, proof.drifts, proof.repairs);
+    return err;
 }
 
+/* Goes round through all ids, a batch at a time. */
 void proof_audit_some(struct desk_seat *seat)
 {
-    seat->desk->audit_ns = UINT64_MAX;
+    struct desk *desk = seat->desk;
+    struct proof proof = {.seat = seat, .repair = true};
+    struct proof_ids ids;
+    struct error error = {.text = ""};
+    proof_ids_init(&ids);
+    enum err err = collect_ids(seat, (struct slice){0}, &desk->audit_cursor,
+                               desk->options.audit_batch, &ids, &error);
+    if (!err && ids.count > 0)
+        err = proof_check(&proof, &ids, &error);
+    proof_ids_done(&ids);
+    if (err && !seat_must_stop(seat))
+        message_warning("the audit could not be done reason=\"%s\"", error.text);
+    if (!err && desk->audit_cursor == 0) {
+        lock_take(&desk->lock);
+        desk->audit_ended_ms = env_wall_ms(desk->options.env);
+        lock_release(&desk->lock);
+    }
+    desk->audit_ns = env_monotonic_ns(desk->options.env) + desk->options.audit_every_ms * 1000000u;
 }

@@ -1,0 +1,43 @@
+/* proof.h - are counts what the log says that they are?
+ *
+ * An audit looks at the places where a count stands: the hot value, the hot members, the store's
+ * row, the store's members. It notes of what events each is the sum (sequences by origin, of
+ * one moment), reads the log once, sums up for each place just those events, and compares.
+ * Nothing is stopped for it, and nothing that happens meanwhile can look like a drift. What
+ * differs is looked at once more before it is believed.
+ *
+ * A repair adds the difference that was found: whatever happens in between, the
+ * value is right afterwards, and one that was right is never touched. */
+#ifndef FLOW_PROOF_H
+#define FLOW_PROOF_H
+
+#include "flow/desk_own.h"
+
+/* What an audit of some ids is asked for, and what came of it. */
+struct proof {
+    struct desk_seat *seat;
+    struct desk_work *work; /* told of what is found; NULL: nobody */
+    bool values_only;       /* a recount: of one place each, and no members */
+    bool repair;
+    uint64_t looked_at; /* ids */
+    uint64_t drifts;
+    uint64_t repairs;
+    log_reading_fn *reading; /* may be NULL */
+    void *reading_arg;
+};
+
+/* The ids of counters and items, one behind the other: a size (2 bytes) and the bytes. */
+struct proof_ids {
+    struct buffer bytes;
+    size_t count;
+};
+
+void proof_ids_init(struct proof_ids *ids);
+void proof_ids_done(struct proof_ids *ids);
+void proof_ids_clear(struct proof_ids *ids);
+void proof_ids_add(struct proof_ids *ids, struct slice id);
+
+/* Looks at all of them. An error is the store's or the log's; a drift is none. */
+enum err proof_check(struct proof *proof, const struct proof_ids *ids, struct error *error);
+
+#endif
