@@ -1,8 +1,8 @@
 /* fuzz_log_segment.c - any bytes as a segment of the log.
  *
- * They are read or refused, never more than that; a log that was read goes on
- * and is read again with what was added; one that was refused for damage can be
- * repaired, and is read after it.
+ * They are read or refused, never more than that; a log that was read goes on,
+ * can be followed and scrubbed, and is read again with what was added; one that
+ * was refused for damage can be repaired, and is read after it.
  *
  * Random bytes do not get past a checksum. So the first byte says what is set
  * right before the rest is used: 1 the segment's header, 2 the groups. */
@@ -137,7 +137,43 @@ static enum err visit(void *arg, struct slice section, struct log_position next,
     return ERR_OK;
 }
 
-/* Reads the log; when that went well, appends a section if `extend`. */
+static void check_follow(struct log *log, uint64_t sections)
+{
+    struct read read = {0};
+    struct log_position at = {0};
+    struct log_position end = log_end(log);
+    check(log_follow(log, &at, UINT64_MAX, visit, &read, NULL) == ERR_OK);
+    check(read.sections == sections && at.segment == end.segment && at.offset == end.offset);
+}
+
+static bool change_nothing(void *arg, char *section, size_t size)
+{
+    (void)arg;
+    (void)section;
+    (void)size;
+    return true;
+}
+
+/* What a running log is asked for, with a section more than there was. */
+static void extend_log(struct log *log, uint64_t sections)
+{
+    check(log_start(log, NULL) == ERR_OK);
+    check_follow(log, sections);
+    log_append(log, SLICE("one"), SLICE("more"));
+    check(log_rotate(log, NULL) == ERR_OK);
+    check_follow(log, sections + 1);
+
+    struct log_segment segments[8];
+    size_t count = log_segments(log, segments, 8);
+    check(count >= 2 && count <= 8);
+    for (size_t i = 0; i + 1 < count; i++) {
+        uint64_t changed;
+        check(log_scrub(log, segments[i].number, change_nothing, NULL, &changed, NULL) == ERR_OK);
+    }
+    check_follow(log, sections + 1);
+}
+
+/* Reads the log; when that went well, goes on with it if `extend`. */
 static enum err read_log(struct fuzz_env *env, bool extend, uint64_t *ret_sections)
 {
     struct file_log_options options = {
@@ -154,10 +190,8 @@ static enum err read_log(struct fuzz_env *env, bool extend, uint64_t *ret_sectio
         struct read read = {0};
         err = log_read(log, (struct log_position){0}, visit, &read, NULL, &error);
         *ret_sections = read.sections;
-        if (!err && extend) {
-            check(log_start(log, NULL) == ERR_OK);
-            log_append(log, SLICE("one"), SLICE("more"));
-        }
+        if (!err && extend)
+            extend_log(log, read.sections);
         log_close(log);
     }
     check(err == ERR_OK || err == ERR_CORRUPT || err == ERR_INVALID);

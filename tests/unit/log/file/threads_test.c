@@ -277,9 +277,65 @@ TEST(closing_on_a_full_disk_ends)
     assert_int_equal(fatal_count, 0);
 }
 
+/* ---- rotating ---- */
+
+TEST(rotating_waits_for_a_slow_disk)
+{
+    struct log *log = start(1 << 20);
+    sync_delay_us = 20000;
+    for (unsigned i = 0; i < 5; i++) {
+        uint64_t ticket = append(log, 10);
+        assert_int_equal(log_rotate(log, NULL), ERR_OK);
+        assert_true(log_reached(log, LOG_DURABLE) >= ticket);
+    }
+    struct log_stats stats;
+    log_stats(log, &stats);
+    assert_int_equal(stats.segments, 6);
+    log_hold(log); /* what is held is sealed all the same */
+    append(log, 10);
+    assert_int_equal(log_rotate(log, NULL), ERR_OK);
+    log_launch(log);
+    log_close(log);
+    assert_int_equal(fatal_count, 0);
+}
+
+TEST(rotating_on_a_full_disk_ends_and_works_later)
+{
+    struct log *log = start(1 << 20);
+    wait_durable(log, append(log, 1000));
+    writes_are_full = true;
+    enum err err = ERR_OK;
+    for (unsigned i = 0; i < 4 && !err; i++) { /* a segment or two are there already */
+        append(log, 1000);
+        err = log_rotate(log, NULL);
+    }
+    assert_int_equal(err, ERR_FULL);
+    writes_are_full = false;
+    wait_room(log, ERR_OK);
+    while (log_rotate(log, NULL) != ERR_OK)
+        usleep(10000);
+    log_close(log);
+    assert_int_equal(fatal_count, 0);
+}
+
+TEST(rotating_ends_when_the_log_breaks)
+{
+    struct log *log = start(1 << 20);
+    wait_durable(log, append(log, 10));
+    sync_delay_us = 20000;
+    syncs_fail = true;
+    append(log, 10);
+    assert_int_equal(log_rotate(log, NULL), ERR_IO); /* while it breaks */
+    assert_int_equal(log_rotate(log, NULL), ERR_IO); /* and afterwards */
+    log_close(log);
+    assert_int_equal(fatal_count, 1);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, clean_up)
 
 RUN(CASE(a_failed_sync_is_fatal_once_and_the_log_can_be_closed),
     CASE(what_is_held_goes_together_and_no_hold_keeps_it_for_ever),
     CASE(a_slow_disk_makes_the_log_busy_and_then_not),
-    CASE(a_full_disk_is_noticed_survived_and_forgotten), CASE(closing_on_a_full_disk_ends))
+    CASE(a_full_disk_is_noticed_survived_and_forgotten), CASE(closing_on_a_full_disk_ends),
+    CASE(rotating_waits_for_a_slow_disk), CASE(rotating_on_a_full_disk_ends_and_works_later),
+    CASE(rotating_ends_when_the_log_breaks))
