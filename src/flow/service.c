@@ -47,7 +47,7 @@ void service_init(struct service *service, struct env *env, struct hot *hot, str
         .log = log,
         .kinds = kinds,
         .ack = ack,
-        .watch = watch_new(LIMIT_WORKERS),
+        .watch = watch_new(2 * LIMIT_WORKERS), /* for two doors that tell of changes */
     };
 }
 
