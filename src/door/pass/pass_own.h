@@ -29,25 +29,21 @@ static inline void pass_free_numbers(struct op *op)
     }
 }
 
-/* Has the request answered, and notes what its client has to wait for. */
-static inline void pass_answer(struct pass *pass, const struct pass_request *request,
-                               struct op *ops)
+/* Looks at an op after its answer was written: what it has to wait for, and what it
+ * counts as. */
+static inline void pass_op_answered(struct pass *pass, struct op *op, uint64_t *ticket,
+                                    uint64_t *writes)
 {
-    struct pass_client *client = request->client;
+    if (op->ticket > *ticket)
+        *ticket = op->ticket;
+    *writes += PASS_WRITES >> op->kind & 1;
+    if (__builtin_expect(op->code != ERR_OK, 0))
+        pass_count_failure(pass, op);
+    pass_free_numbers(op);
+}
 
-    request->answer(client, request, ops);
-    uint64_t ticket = 0;
-    for (uint32_t i = 0; i < request->count; i++) {
-        if (ops[i].ticket > ticket)
-            ticket = ops[i].ticket;
-        pass->answered.writes += PASS_WRITES >> ops[i].kind & 1;
-        if (ops[i].code != ERR_OK)
-            pass_count_failure(pass, &ops[i]);
-        pass_free_numbers(&ops[i]);
-    }
-    pass->answered.ops += request->count;
-    if (ticket > pass->answered.ticket)
-        pass->answered.ticket = ticket;
+static inline void pass_client_answered(struct pass_client *client, uint64_t ticket)
+{
     if (!client)
         return;
     if (ticket > client->ticket)
@@ -55,6 +51,9 @@ static inline void pass_answer(struct pass *pass, const struct pass_request *req
     client->unanswered--;
     pass_touch(client);
 }
+
+/* Has the request answered, and counted. */
+void pass_answer(struct pass *pass, const struct pass_request *request, struct op *ops);
 
 /* Counts what was answered, and times it from `start_ns` on; not the writes that have
  * to wait for the log. */
