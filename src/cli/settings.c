@@ -55,8 +55,8 @@ static enum err split_address(struct slice text, struct slice *host, struct slic
         host->size = (size_t)(colon - text.data);
         *port = (struct slice){colon, text.size - host->size};
     }
-    if (port->size > 0)
-        *port = (struct slice){port->data + 1, port->size - 1};
+    *port =
+        port->size > 0 ? (struct slice){port->data + 1, port->size - 1} : (struct slice){NULL, 0};
     return ERR_OK;
 }
 
