@@ -355,13 +355,11 @@ struct scan {
     desk_entry_fn *visit;
     void *arg;
     bool shows_loaded; /* the second phase */
-    bool is_met;       /* by the second phase's look into memory */
 };
 
 static void scan_hot(void *arg, const struct hot_entry *entry)
 {
     struct scan *scan = arg;
-    scan->is_met = true;
     if (entry->was_loaded != scan->shows_loaded ||
         (scan->pattern.size > 0 && !match_glob(scan->pattern, entry->id)))
         return;
@@ -390,30 +388,13 @@ static void show_cold(struct scan *scan, const struct state_target *target)
                                                 .written_ms = target->written_ms});
 }
 
-/* Is it in memory? Then shows it from there. */
-static enum err peek(struct scan *scan, struct slice id)
-{
-    struct hot_inspection seen = {.value = number_of(0)};
-    enum err err = hot_inspect(scan->seat->desk->hot, id, &seen);
-    if (err)
-        return err == ERR_NOT_FOUND ? ERR_COLD : err;
-    scan_hot(scan, &(struct hot_entry){.id = id,
-                                       .is_item = seen.is_item,
-                                       .value = seen.is_item ? NULL : &seen.value,
-                                       .counts = seen.is_item ? seen.counts : NULL,
-                                       .shards = 1,
-                                       .was_loaded = true});
-    number_done(&seen.value);
-    return ERR_OK;
-}
-
 static void scan_stored(void *arg, const struct state_target *target)
 {
     struct scan *scan = arg;
     struct desk *desk = scan->seat->desk;
     if (scan->pattern.size > 0 && !match_glob(scan->pattern, target->id))
         return;
-    enum err err = peek(scan, target->id);
+    enum err err = hot_peek(desk->hot, target->id, scan_hot, scan);
     bool is_expired =
         target->deadline_ms > 0 && target->deadline_ms <= env_wall_ms(desk->options.env);
     if (err == ERR_COLD && !is_expired)

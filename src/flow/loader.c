@@ -81,7 +81,8 @@ static void hand_in(struct errand *errand, const struct hot_found *found)
 
 static void give_target(void *arg, const struct state_target *target)
 {
-    hand_in(arg, &(struct hot_found){.code = ERR_OK, .target = target});
+    hand_in(arg,
+            &(struct hot_found){.code = target->absent ? ERR_NOT_FOUND : ERR_OK, .target = target});
 }
 
 static void give_slice(void *arg, const struct state_members *members, size_t count,

@@ -172,9 +172,14 @@ static enum err look_at_row(const struct proof *proof, struct sights *sights, st
     return ERR_OK;
 }
 
+struct row_type {
+    bool is_there;
+    bool is_item;
+};
+
 static void note_type(void *arg, const struct state_target *target)
 {
-    *(bool *)arg = target->is_item;
+    *(struct row_type *)arg = (struct row_type){!target->absent, target->is_item};
 }
 
 /* Counter or item? ERR_NOT_FOUND. */
@@ -182,8 +187,12 @@ static enum err type_of_row(const struct proof *proof, struct slice id, bool *re
                             struct error *error)
 {
     struct store_reader *reader;
+    struct row_type type = {0};
     enum err err = seat_reader(proof->seat, &reader, error);
-    return err ? err : store_load(reader, id, note_type, ret_is_item, error);
+    if (!err)
+        err = store_load(reader, id, note_type, &type, error);
+    *ret_is_item = type.is_item;
+    return err || type.is_there ? err : ERR_NOT_FOUND;
 }
 
 static enum err look_at_store(const struct proof *proof, struct sights *sights, struct slice id,

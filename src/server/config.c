@@ -567,6 +567,11 @@ enum err config_check(const struct config *config, struct error *error)
                       "other machines could connect without a password. Give one with "
                       "--password-file FILE, stay on 127.0.0.1, or say --insecure",
                       error);
+    if (!value_is_loopback(&config->http) && !config->password.text[0] && !config->insecure)
+        return refuse(config, &config->http,
+                      "other machines could connect without a password. Give one with "
+                      "--password-file FILE, stay on 127.0.0.1, or say --insecure",
+                      error);
     return ERR_OK;
 }
 

@@ -4,8 +4,11 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/message.h"
+
+#define GIVE_WAY_NICE 5
 
 #define OWN_FILES 256u /* log segments, loops of 64 workers, listeners, standard streams */
 
@@ -40,6 +43,11 @@ uint64_t process_reserve_files(uint64_t connections)
                     (unsigned long long)wanted, (unsigned long long)room,
                     (unsigned long long)connections);
     return room;
+}
+
+void process_give_way(void)
+{
+    (void)setpriority(PRIO_PROCESS, (id_t)gettid(), GIVE_WAY_NICE);
 }
 
 unsigned process_cores(void)

@@ -21,6 +21,9 @@ void process_harden(bool core_dumps);
  * room. */
 uint64_t process_reserve_files(uint64_t connections);
 
+/* The calling thread gives way to those that serve clients. */
+void process_give_way(void);
+
 /* Cores that this process may run on; at least 1. */
 unsigned process_cores(void);
 

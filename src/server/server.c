@@ -15,22 +15,32 @@
 #include "core/hot.h"
 #include "core/kinds.h"
 #include "core/log.h"
+#include "core/store.h"
+#include "door/http/http.h"
 #include "door/resp/resp.h"
+#include "flow/metrics.h"
+#include "flow/pipeline.h"
 #include "flow/recovery.h"
 #include "flow/service.h"
 #include "hot/memory/memory.h"
 #include "log/file/file.h"
 #include "net/loop.h"
 #include "net/timer.h"
+#include "server/figures.h"
 #include "server/notify.h"
 #include "server/process.h"
+#include "store/sqlite/sqlite.h"
 
 #define TICK_MS 100u
 
 _Static_assert(CONFIG_PASSWORD_BYTES_MAX <= RESP_PASSWORD_MAX, "a password that the door refuses");
+_Static_assert(CONFIG_PASSWORD_BYTES_MAX <= HTTP_PASSWORD_MAX, "a password that the door refuses");
 
 /* A client that does not take its answers must not keep us from ending. */
 #define DRAIN_WITHIN_S 5
+
+/* Nor may a store that is slow; what it lacks is replayed at the next start. */
+#define FLUSH_WITHIN_MS 4000u
 
 struct worker {
     struct server *server;
@@ -46,10 +56,14 @@ struct server {
     pthread_mutex_t config_mutex; /* doors ask for the configuration from their threads */
     struct kinds kinds;
     struct log *log; /* these are owned */
+    struct store *store;
     struct hot *hot;
+    struct pipeline *pipeline; /* NULL without a store */
     struct service service;
     bool has_service;
     struct resp *resp;
+    struct http *http; /* NULL if it is off */
+    struct metrics metrics;
     unsigned worker_count;
     struct worker workers[LIMIT_WORKERS];
     struct timer *tick; /* on the first worker's loop */
@@ -88,6 +102,37 @@ static enum err open_log(struct server *server, struct error *error)
     return file_log_open(server->env, &options, &server->log, error);
 }
 
+/* Where the store is: false if there is to be none. */
+static bool find_store(const struct config *config, char *path, size_t size)
+{
+    const char *given = config->store.text;
+    if (strcmp(given, "none") == 0)
+        return false;
+    if (strncmp(given, "sqlite:", 7) == 0)
+        given += 7;
+    if (given[0])
+        (void)snprintf(path, size, "%s", given);
+    else
+        (void)snprintf(path, size, "%s/tally.db", config->data.text);
+    return true;
+}
+
+static enum err open_store(struct server *server, struct error *error)
+{
+    char path[VALUE_TEXT_MAX + sizeof("/tally.db")];
+    if (!find_store(&server->config, path, sizeof(path)))
+        return ERR_OK;
+    struct sqlite_store_options options = {.path = path};
+    struct error cause = {.text = ""};
+    enum err err = sqlite_store_open(server->env, &options, &server->store, &cause);
+    if (err)
+        return error_set(error, err,
+                         "the store %.60s: %.120s. Moved away, it is made anew from the log", path,
+                         cause.text);
+    message_info("store kind=sqlite file=%s", path);
+    return ERR_OK;
+}
+
 static enum err open_hot(struct server *server, struct error *error)
 {
     enum err err = kinds_parse(&server->kinds, slice_of(server->config.kinds.text), error);
@@ -97,11 +142,48 @@ static enum err open_hot(struct server *server, struct error *error)
         .kinds = &server->kinds,
         .log = server->log,
         .workers = server->worker_count,
+        .guests = PIPELINE_GUESTS,
         .keys_kept_ms = server->config.keys_kept,
         .idle_s = (uint32_t)(server->config.expire_idle / 1000),
         .spread_rate = server->config.spread_rate,
+        .retention_ms = server->config.retention,
+        .memory_max = server->config.max_memory,
     };
     server->hot = memory_hot_open(server->env, &options);
+    return ERR_OK;
+}
+
+static void give_way(void *arg)
+{
+    (void)arg;
+    process_give_way();
+}
+
+static enum err open_pipeline(struct server *server, struct error *error)
+{
+    (void)error;
+    if (!server->store)
+        return ERR_OK;
+    const struct config *config = &server->config;
+    struct pipeline_options options = {
+        .env = server->env,
+        .log = server->log,
+        .store = server->store,
+        .hot = server->hot,
+        .kinds = &server->kinds,
+        .first_guest = server->worker_count,
+        .flush_interval_ms = config->flush_interval,
+        .flush_events = config->flush_events,
+        .keep_events_ms = config->keep_events,
+        .keep_history_ms = config->keep_history,
+        .keep_keys_ms = config->keys_kept,
+        .log_keep_ms = config->log_keep_age,
+        .log_keep_bytes = config->log_keep_bytes,
+        .audit_every_ms = config->audit_every,
+        .audit_batch = config->audit_batch,
+        .begin_thread = give_way,
+    };
+    server->pipeline = pipeline_new(&options);
     return ERR_OK;
 }
 
@@ -109,8 +191,9 @@ static enum err recover(struct server *server, struct error *error)
 {
     notify_status("recovering from the log");
     struct recovery recovery;
-    enum err err = recovery_run(server->env, server->log, server->hot, (struct log_position){0, 0},
-                                &recovery, error);
+    enum err err = server->pipeline ? pipeline_recover(server->pipeline, &recovery, error)
+                                    : recovery_run(server->env, server->log, server->hot,
+                                                   (struct log_position){0, 0}, &recovery, error);
     if (err)
         return err;
 
@@ -127,6 +210,13 @@ static enum err open_service(struct server *server, struct error *error)
     service_init(&server->service, server->env, server->hot, server->log, &server->kinds,
                  (enum ack)server->config.ack);
     server->has_service = true;
+    server->metrics = (struct metrics){
+        .version = TALLY_VERSION,
+        .started_ms = env_wall_ms(server->env),
+        .service = &server->service,
+        .process = figures_process,
+        .process_arg = server->config.data.text,
+    };
     return ERR_OK;
 }
 
@@ -183,7 +273,43 @@ static enum err open_resp(struct server *server, struct error *error)
     options.data_folder = config->data.text;
     options.started_ms = env_wall_ms(server->env);
     server->resp = resp_new(&server->service, &options, server->worker_count, error);
-    return server->resp ? ERR_OK : error->code;
+    if (!server->resp)
+        return error->code;
+    metrics_add_door(&server->metrics, resp_metrics, server->resp);
+    return ERR_OK;
+}
+
+static struct http_limits http_limits_of(const struct config *config)
+{
+    struct resp_limits limits = limits_of(config);
+    return (struct http_limits){
+        .connections_max = limits.connections_max,
+        .idle_timeout_s = limits.idle_timeout_s,
+        .partial_timeout_s = limits.partial_timeout_s,
+    };
+}
+
+static enum err open_http(struct server *server, struct error *error)
+{
+    const struct config *config = &server->config;
+    if (config->http.host[0] == '\0')
+        return ERR_OK;
+    struct http_options options = HTTP_OPTIONS_DEFAULT;
+    options.address = config->http.host;
+    options.port = config->http.port;
+    options.password = password_of(config);
+    options.limits = http_limits_of(config);
+    options.output_bytes_max = config->max_output;
+    options.cors_origins = config->cors_origins.text;
+    options.hosts = config->http_hosts.text;
+    options.version = TALLY_VERSION;
+    options.started_ms = env_wall_ms(server->env);
+    options.metrics = &server->metrics;
+    server->http = http_new(&server->service, &options, server->worker_count, error);
+    if (!server->http)
+        return error->code;
+    metrics_add_door(&server->metrics, http_metrics, server->http);
+    return ERR_OK;
 }
 
 static void ring_tick(void *arg)
@@ -201,6 +327,8 @@ static enum err open_loops(struct server *server, struct error *error)
         if (!worker->loop)
             return error->code;
         enum err err = resp_listen(server->resp, worker->loop, i, error);
+        if (!err && server->http)
+            err = http_listen(server->http, worker->loop, i, error);
         if (err)
             return err;
     }
@@ -213,6 +341,8 @@ static void wake_doors(void *arg)
 {
     struct server *server = arg;
     resp_wake_all(server->resp);
+    if (server->http)
+        http_wake_all(server->http);
 }
 
 static enum err start_log(struct server *server, struct error *error)
@@ -220,6 +350,15 @@ static enum err start_log(struct server *server, struct error *error)
     server->log->progress = wake_doors;
     server->log->progress_arg = server;
     return log_start(server->log, error);
+}
+
+static enum err start_pipeline(struct server *server, struct error *error)
+{
+    if (!server->pipeline)
+        return ERR_OK;
+    server->hot->arrive = wake_doors;
+    server->hot->arrive_arg = server;
+    return pipeline_start(server->pipeline, &server->service, error);
 }
 
 static void *work(void *arg)
@@ -263,10 +402,12 @@ static void say_what_starts(const struct server *server)
     if (config->ack == ACK_MEMORY)
         message_warning("a crash or a power cut can lose the last acknowledged writes: ack=memory "
                         "answers before they are written anywhere");
-    if (config->insecure && !password_of(config) && !value_is_loopback(&config->resp))
-        message_warning("everybody who reaches %s can read and change everything: there is no "
-                        "password, and --insecure allows it",
-                        config->resp.host);
+    const struct value_address *addresses[] = {&config->resp, &config->http};
+    for (size_t i = 0; i < sizeof(addresses) / sizeof(addresses[0]); i++)
+        if (config->insecure && !password_of(config) && !value_is_loopback(addresses[i]))
+            message_warning("everybody who reaches %s can read and change everything: there is no "
+                            "password, and --insecure allows it",
+                            addresses[i]->host);
 }
 
 /* How to reach the address from this machine. redis-cli goes to 127.0.0.1 unless
@@ -279,6 +420,22 @@ static void format_client(const struct value_address *address, bool has_password
     const char *host = strcmp(address->host, "::") == 0 ? "::1" : address->host;
     (void)snprintf(to, size, "redis-cli%s%s -p %u%s", is_usual ? "" : " -h ", is_usual ? "" : host,
                    (unsigned)address->port, has_password ? " --askpass" : "");
+}
+
+/* How to reach it from this machine. */
+static void say_where_http(const struct server *server)
+{
+    struct value_address address = server->config.http;
+    address.port = http_port(server->http);
+    char where[64];
+    value_format(VALUE_ADDRESS, "", &address, where, sizeof(where));
+    const char *password = password_of(&server->config);
+    message_info("listening door=http address=%s password=%s", where, password ? "yes" : "no");
+
+    bool is_all = strcmp(address.host, "0.0.0.0") == 0 || strcmp(address.host, "::") == 0;
+    message_info("try: curl -X PUT %shttp://%s%.*s/v1/items/video1/reactions/ann",
+                 password ? "-H 'Authorization: Bearer PASSWORD' " : "", is_all ? "localhost" : "",
+                 (int)sizeof(where), is_all ? strrchr(where, ':') : where);
 }
 
 static void say_where(const struct server *server)
@@ -295,6 +452,8 @@ static void say_where(const struct server *server)
     message_info("try: %s INCR views", client);
     message_info("try: %s LIKE video1 ann", client);
     message_info("try: %s COUNTS video1", client);
+    if (server->http)
+        say_where_http(server);
 }
 
 /* --- start ------------------------------------------------------------------ */
@@ -307,8 +466,8 @@ static struct server *server_new(const struct config *config)
     server->env = env_system();
     server->config = *config;
     server->worker_count = config->workers > 0 ? (unsigned)config->workers : process_cores();
-    if (server->worker_count > LIMIT_WORKERS)
-        server->worker_count = LIMIT_WORKERS;
+    if (server->worker_count > LIMIT_WORKERS - PIPELINE_GUESTS)
+        server->worker_count = LIMIT_WORKERS - PIPELINE_GUESTS;
     pthread_mutex_init(&server->config_mutex, NULL);
     pthread_mutex_init(&server->drain_mutex, NULL);
 
@@ -323,7 +482,8 @@ static struct server *server_new(const struct config *config)
 /* Each needs those above it. The port is taken before the log is started, so
  * that a start that fails leaves the data as it was. */
 static enum err (*const start_steps[])(struct server *server, struct error *error) = {
-    open_log, open_hot, recover, open_service, open_resp, open_loops, start_log, start_workers,
+    open_log,  open_store, open_hot,   open_pipeline, recover,        open_service,
+    open_resp, open_http,  open_loops, start_log,     start_pipeline, start_workers,
 };
 
 enum err server_start(const struct config *config, struct server **ret_server, struct error *error)
@@ -388,6 +548,11 @@ enum err server_reload(struct server *server, const struct config *next, struct 
     resp_set_password(server->resp, password_of(&server->config));
     struct resp_limits limits = limits_of(&server->config);
     resp_set_limits(server->resp, &limits);
+    if (server->http) {
+        struct http_limits http_limits = http_limits_of(&server->config);
+        http_set_password(server->http, password_of(&server->config));
+        http_set_limits(server->http, &http_limits);
+    }
     return ERR_OK;
 }
 
@@ -421,6 +586,10 @@ static void drain_clients(struct server *server)
         if (server->workers[i].runs) {
             resp_drain(server->resp, i, note_drained, server);
             asked++;
+            if (server->http) {
+                http_drain(server->http, i, note_drained, server);
+                asked++;
+            }
         }
 
     struct timespec until;
@@ -446,6 +615,13 @@ static void stop_workers(struct server *server)
             (void)pthread_join(server->workers[i].thread, NULL);
 }
 
+/* Before the log and the doors go: it reads the one and wakes the others. */
+static void stop_pipeline(struct server *server)
+{
+    if (server->pipeline)
+        pipeline_stop(server->pipeline, FLUSH_WITHIN_MS);
+}
+
 static void close_log(struct server *server)
 {
     if (server->log)
@@ -455,6 +631,7 @@ static void close_log(struct server *server)
 static void close_doors(struct server *server)
 {
     resp_free(server->resp);
+    http_free(server->http);
 }
 
 static void close_loops(struct server *server)
@@ -471,6 +648,16 @@ static void close_service(struct server *server)
         service_done(&server->service);
 }
 
+static void close_pipeline(struct server *server)
+{
+    pipeline_free(server->pipeline);
+}
+
+static void close_store(struct server *server)
+{
+    store_close(server->store);
+}
+
 static void close_hot(struct server *server)
 {
     if (server->hot)
@@ -479,7 +666,8 @@ static void close_hot(struct server *server)
 
 /* Also right for a server that started only in part. */
 static void (*const stop_steps[])(struct server *server) = {
-    drain_clients, stop_workers, close_log, close_doors, close_loops, close_service, close_hot,
+    drain_clients, stop_workers,  stop_pipeline,  close_log,   close_doors,
+    close_loops,   close_service, close_pipeline, close_store, close_hot,
 };
 
 void server_stop(struct server *server)

@@ -232,9 +232,11 @@ static bool parse_host(struct slice text, struct value_address *ret_address)
     return listener_is_address(ret_address->host, &loopback);
 }
 
-static enum err parse_address(struct slice text, struct value_address *ret_address,
-                              struct error *error)
+static enum err parse_address(const char *limits, struct slice text,
+                              struct value_address *ret_address, struct error *error)
 {
+    if (slice_equal(text, SLICE("off")) && strcmp(limits, "off") == 0)
+        return ERR_OK; /* all zero */
     char quoted[96];
     struct slice host;
     struct slice port_text;
@@ -257,7 +259,7 @@ bool value_is_loopback(const struct value_address *address)
     assert(address);
 
     bool loopback;
-    return listener_is_address(address->host, &loopback) && loopback;
+    return address->host[0] == '\0' || (listener_is_address(address->host, &loopback) && loopback);
 }
 
 /* --- all of them ------------------------------------------------------------ */
@@ -277,7 +279,7 @@ enum err value_parse(enum value_kind kind, const char *limits, struct slice text
         err = parse_text(text, &value.text, error);
         break;
     case VALUE_ADDRESS:
-        err = parse_address(text, &value.address, error);
+        err = parse_address(limits, text, &value.address, error);
         break;
     case VALUE_BYTES:
     case VALUE_DURATION:
@@ -298,6 +300,10 @@ enum err value_parse(enum value_kind kind, const char *limits, struct slice text
 
 static void format_address(const struct value_address *address, char *to, size_t size)
 {
+    if (address->host[0] == '\0') {
+        (void)snprintf(to, size, "off");
+        return;
+    }
     bool v6 = strchr(address->host, ':') != NULL;
     (void)snprintf(to, size, "%s%s%s:%u", v6 ? "[" : "", address->host, v6 ? "]" : "",
                    (unsigned)address->port);

@@ -17,7 +17,7 @@
 enum value_kind {
     VALUE_TEXT,
     VALUE_SECRET,   /* text that is never shown, nor taken from where others can see it */
-    VALUE_ADDRESS,  /* 127.0.0.1:6380, [::1]:6380, or 6380 on loopback */
+    VALUE_ADDRESS,  /* 127.0.0.1:6380, [::1]:6380, or 6380 on loopback; "off" if limits say so */
     VALUE_BYTES,    /* 4096, 64KiB, 64MiB, 2GiB */
     VALUE_DURATION, /* 0, 250ms, 10s, 5m, 24h, 7d */
     VALUE_COUNT,    /* a whole number */
@@ -30,7 +30,7 @@ struct value_text {
 };
 
 struct value_address {
-    char host[46]; /* IPv4 or IPv6 in numbers, without brackets */
+    char host[46]; /* IPv4 or IPv6 in numbers, without brackets; empty = off */
     uint16_t port;
 };
 
@@ -72,7 +72,7 @@ const char *value_format(enum value_kind kind, const char *limits, const void *v
 /* What to write for a value, as the help shows it: SIZE, FILE, durable|written. */
 const char *value_noun(enum value_kind kind, const char *limits);
 
-/* Does the address stand for this machine alone: 127.0.0.0/8 or ::1? */
+/* Does the address stand for this machine alone: 127.0.0.0/8, ::1, or off? */
 bool value_is_loopback(const struct value_address *address);
 
 #endif
