@@ -181,15 +181,18 @@ class StartError(AssertionError):
 class Server:
     """A tallyd on a port of its own choice, and its data folder."""
 
-    def __init__(self, *flags, data=None, env=None, under=(), resp="127.0.0.1:0"):
-        """`under` is a command to run it under, such as strace and its flags."""
+    def __init__(self, *flags, data=None, env=None, under=(), resp="127.0.0.1:0",
+                 http="127.0.0.1:0"):
+        """`under` is a command to run it under, such as strace and its flags; `http` may be off."""
         self.home = tempfile.mkdtemp(prefix="tally-test-")
         self.data = data or os.path.join(self.home, "data")
         self.flags = list(flags)
         self.env = env or {}
         self.under = list(under)
         self.resp = resp
+        self.http = http
         self.port = None
+        self.http_port = None
         self.pid = None  # of tallyd itself, not of what it runs under
         self.process = None
         self.starts = 0
@@ -200,6 +203,9 @@ class Server:
         self.spawn()
         try:
             found = self.wait_message(r"listening door=resp address=\S*:(\d+)", READY_WITHIN_S)
+            if self.http != "off":
+                web = self.wait_message(r"listening door=http address=\S*:(\d+)", READY_WITHIN_S)
+                self.http_port = int(web.group(1))
         except AssertionError as error:
             self.kill()
             raise StartError(str(error)) from None
@@ -210,7 +216,8 @@ class Server:
         """Starts it without waiting for anything but its first words."""
         assert self.process is None, "it runs already"
         self.starts += 1
-        command = [PROGRAM, "--data", self.data, "--resp", self.resp, *self.flags]
+        web = [] if "--http" in self.flags else ["--http", self.http]
+        command = [PROGRAM, "--data", self.data, "--resp", self.resp, *web, *self.flags]
         if self.under:
             command = [*self.under, *WITH_PARENT, *command]
         command = [*WITH_PARENT, *command]
