@@ -26,12 +26,20 @@ struct fake_hot {
     atomic_bool holds;     /* keep batches until they are let go of */
     struct batch *held;    /* the loop's thread */
     atomic_int held_count; /* batches kept so far */
+    atomic_bool cold;      /* ids that begin with a c are not in memory */
+    atomic_int cold_count; /* ops that were cold */
     int64_t value;
     uint64_t ticket;
 };
 
 static void run_op(struct fake_hot *hot, struct op *op)
 {
+    op->code = ERR_OK;
+    if (op->id.data[0] == 'c' && atomic_load(&hot->cold)) {
+        op->code = ERR_COLD;
+        atomic_fetch_add(&hot->cold_count, 1);
+        return;
+    }
     if (op_is_write(op->kind)) {
         hot->value++;
         op->ticket = ++hot->ticket;
@@ -288,6 +296,93 @@ TEST(a_client_may_go_while_its_answer_waits)
     stop(scene);
 }
 
+/* ---- a hot layer that does not have everything ---- */
+
+static void wait_until_cold(struct scene *scene, int count)
+{
+    while (atomic_load(&scene->hot.cold_count) < count)
+        usleep(100);
+}
+
+static void arrive(struct scene *scene)
+{
+    atomic_store(&scene->hot.cold, false);
+    atomic_fetch_add(&scene->hot.base.arrivals, 1);
+    resp_wake_all(scene->resp);
+}
+
+static struct scene *start_cold(void)
+{
+    struct scene *scene = new_scene();
+    atomic_store(&scene->log.reached, UINT64_MAX);
+    atomic_store(&scene->hot.cold, true);
+    return start(scene);
+}
+
+TEST(what_is_cold_holds_up_its_own_client_alone)
+{
+    struct scene *scene = start_cold();
+    int one = connect_to(scene);
+    int two = connect_to(scene);
+    say(one, "INCR a\r\nINCR cold\r\nINCR a\r\nPING\r\n");
+    wait_until_cold(scene, 1);
+    hear(one, ":1\r\n");
+    say(one, "ECHO x\r\nFOO\r\n"); /* lies there until its turn comes */
+    say(two, "INCR a\r\nPING\r\nGET a\r\n");
+    hear(two, ":3\r\n+PONG\r\n$1\r\n3\r\n");
+    hear_nothing(one);
+    arrive(scene);
+    hear(one, ":4\r\n:2\r\n+PONG\r\n$1\r\nx\r\n"
+              "-ERR unknown command 'FOO', with args beginning with: \r\n");
+    close(one);
+    close(two);
+    stop(scene);
+}
+
+TEST(what_a_client_has_asked_for_is_done_although_it_has_gone)
+{
+    struct scene *scene = start_cold();
+    for (int i = 0; i < 20; i++) {
+        int client = connect_to(scene);
+        say(client, "INCR cold\r\nINCR cold\r\n");
+        wait_until_cold(scene, 2 * (i + 1));
+        struct linger at_once = {.l_onoff = 1, .l_linger = 0};
+        if (i % 2 == 0)
+            setsockopt(client, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+        close(client);
+    }
+    arrive(scene);
+    int client = connect_to(scene);
+    say(client, "INCR cold\r\n");
+    hear(client, ":41\r\n");
+    close(client);
+    stop(scene);
+}
+
+TEST(a_client_that_has_stopped_talking_hears_what_was_cold)
+{
+    struct scene *scene = start_cold();
+    int client = connect_to(scene);
+    say(client, "INCR cold\r\n");
+    wait_until_cold(scene, 1);
+    shutdown(client, SHUT_WR);
+    hear_nothing(client);
+    arrive(scene);
+    hear(client, ":1\r\n");
+    hear_the_end(client);
+    stop(scene);
+}
+
+TEST(what_is_cold_at_the_end_is_freed)
+{
+    struct scene *scene = start_cold();
+    int client = connect_to(scene);
+    say(client, "INCR cold\r\nMEMBERS cold like\r\nFOO\r\nINCR a\r\n");
+    wait_until_cold(scene, 2);
+    stop(scene);
+    close(client);
+}
+
 /* ---- a hot layer that takes its time ---- */
 
 TEST(a_batch_may_take_longer_than_its_pass)
@@ -535,7 +630,11 @@ TEST(options_that_make_no_sense_are_refused)
     free(scene);
 }
 
-RUN(cmocka_unit_test(an_answer_leaves_when_the_log_has_reached_its_ticket),
+RUN(cmocka_unit_test(what_is_cold_holds_up_its_own_client_alone),
+    cmocka_unit_test(what_a_client_has_asked_for_is_done_although_it_has_gone),
+    cmocka_unit_test(a_client_that_has_stopped_talking_hears_what_was_cold),
+    cmocka_unit_test(what_is_cold_at_the_end_is_freed),
+    cmocka_unit_test(an_answer_leaves_when_the_log_has_reached_its_ticket),
     cmocka_unit_test(a_read_waits_for_nobody_elses_write),
     cmocka_unit_test(what_follows_a_write_waits_with_it),
     cmocka_unit_test(what_was_asked_is_answered_although_the_client_has_stopped_talking),
