@@ -5,7 +5,7 @@
  *   balance.c  the tick: expiry, old keys, spreading and folding
  *   load.c     what comes from the store
  *   drop.c     what is saved, what leaves memory, and how much there is of it
- *   audit.c    looking at one thing closely, and putting it right
+ *   inspect.c  looking at one thing closely, and putting it right
  *   layer.c    the cells' locks, and what is still to be freed
  *
  * The locks of cells are taken in these files and nowhere else. Order: cells by
@@ -176,10 +176,10 @@ bool load_wanted(struct hot *base, struct hot_want *ret_want);
 void load_loaded(struct hot *base, const struct hot_want *want, const struct hot_found *found);
 void drop_saved(struct hot *base, const uint64_t sequences[LIMIT_CELLS]);
 enum err drop_id(struct hot *base, struct slice id);
-enum err audit_inspect(struct hot *base, struct slice id, struct hot_inspection *ret);
-enum err audit_mend(struct hot *base, struct slice id, uint8_t kind, const struct number *by);
-enum err audit_note(struct hot *base, const struct event *repair, int64_t now_ms);
-void audit_hottest(struct hot *base, uint32_t limit, hot_shards_fn *visit, void *arg);
+enum err inspect_id(struct hot *base, struct slice id, struct hot_inspection *ret);
+enum err inspect_mend(struct hot *base, struct slice id, uint8_t kind, const struct number *by);
+enum err inspect_note(struct hot *base, const struct event *repair, int64_t now_ms);
+void inspect_hottest(struct hot *base, uint32_t limit, hot_shards_fn *visit, void *arg);
 
 /* The tick's part of drop.c. */
 void drop_init(struct memory_hot *hot, uint64_t retention_ms, uint64_t memory_max);

@@ -1,4 +1,4 @@
-/* audit.c - looking at one thing closely, and putting it right. */
+/* inspect.c - looking at one thing closely, and putting it right. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,7 +51,7 @@ static void inspect_entry(struct memory_hot *hot, const struct cell *cell,
     }
 }
 
-enum err audit_inspect(struct hot *base, struct slice id, struct hot_inspection *ret)
+enum err inspect_id(struct hot *base, struct slice id, struct hot_inspection *ret)
 {
     struct memory_hot *hot = (struct memory_hot *)base;
     *ret = (struct hot_inspection){.is_item = false};
@@ -75,7 +75,7 @@ static enum err mend_counter(struct cell *cell, struct entry *counter, const str
     return ERR_OK;
 }
 
-enum err audit_mend(struct hot *base, struct slice id, uint8_t kind, const struct number *by)
+enum err inspect_mend(struct hot *base, struct slice id, uint8_t kind, const struct number *by)
 {
     struct memory_hot *hot = (struct memory_hot *)base;
     struct op op;
@@ -97,7 +97,7 @@ enum err audit_mend(struct hot *base, struct slice id, uint8_t kind, const struc
     return err;
 }
 
-enum err audit_note(struct hot *base, const struct event *repair, int64_t now_ms)
+enum err inspect_note(struct hot *base, const struct event *repair, int64_t now_ms)
 {
     struct memory_hot *hot = (struct memory_hot *)base;
     enum err err = log_room(hot->log);
@@ -136,7 +136,7 @@ static void totals_of(const struct spread *spread, int64_t totals[LIMIT_CELLS])
             totals[slice * spread->shards / CROWD_SLICES] += crowd->slices[slice][i].count;
 }
 
-void audit_hottest(struct hot *base, uint32_t limit, hot_shards_fn *visit, void *arg)
+void inspect_hottest(struct hot *base, uint32_t limit, hot_shards_fn *visit, void *arg)
 {
     struct memory_hot *hot = (struct memory_hot *)base;
     const struct spread *list[DIRECTORY_MAX];
