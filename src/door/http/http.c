@@ -153,12 +153,7 @@ void http_metrics(void *arg, struct metrics_door *ret_door)
     ret_door->door = "http";
     for (unsigned i = 0; i < http->worker_count; i++) {
         const struct http_worker_stats *stats = &http->workers[i].stats;
-        for (unsigned result = 0; result < METRICS_RESULTS; result++) {
-            ret_door->reads[result] += gauge_read(&stats->reads[result]);
-            ret_door->writes[result] += gauge_read(&stats->writes[result]);
-        }
-        histogram_merge(&ret_door->read_time, &stats->read_time);
-        histogram_merge(&ret_door->write_time, &stats->write_time);
+        pass_add_figures(&http->workers[i].pass, ret_door);
         ret_door->connections += gauge_read(&stats->connections);
         ret_door->accepted += gauge_read(&stats->accepted);
         ret_door->rejected += gauge_read(&stats->refused);

@@ -34,10 +34,8 @@ static struct http_call *new_call(struct http_client *client)
     struct http_call *call = room_alloc(&worker->pass.room, sizeof(*call));
     memset(call, 0, sizeof(*call));
     call->client = client;
-    if (worker->parsed_ns == 0) { /* the first of the pass */
-        worker->parsed_ns = env_monotonic_ns(worker->service->env);
+    if (worker->pass.request_count == 0) /* the first since the last batch */
         http_clock_set(&worker->clock, env_wall_ms(worker->service->env));
-    }
     return call;
 }
 
@@ -330,22 +328,10 @@ struct op *http_call_op(struct http_call *call, enum op_kind kind, struct slice 
     return op;
 }
 
-static void count_ops(struct http_worker *worker, const struct op *ops, uint32_t count)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        enum metrics_result result =
-            ops[i].code == ERR_OK ? METRICS_OK : metrics_result_of(ops[i].code);
-        bool is_write = op_is_write(ops[i].kind);
-        gauge_add(is_write ? &worker->stats.writes[result] : &worker->stats.reads[result], 1);
-        *(is_write ? &worker->writes_answered : &worker->reads_answered) += 1;
-    }
-}
-
 static void answer(void *client, const struct pass_request *request, struct op *ops)
 {
     (void)client;
     struct http_call *call = request->extra;
-    count_ops(call->client->worker, ops, request->count);
     call->answer(call, ops);
 }
 
@@ -718,7 +704,7 @@ bool http_call_answer_error(struct http_call *call, const struct op *op)
 {
     if (__builtin_expect(op->code == ERR_OK, 1))
         return false;
-    http_call_problem(call, http_problem_of(op->code), err_meaning(op->code));
+    http_call_problem(call, http_problem_of(op->code), NULL);
     return true;
 }
 

@@ -389,23 +389,11 @@ static void ready(void *arg, int what)
         read_into_tail(client);
 }
 
-static void parsed(void *arg)
-{
-    struct http_worker *worker = arg;
-    uint64_t ns = env_monotonic_ns(worker->service->env) - worker->parsed_ns;
-    if (worker->reads_answered > 0)
-        histogram_observe(&worker->stats.read_time, ns, worker->reads_answered);
-    if (worker->writes_answered > 0)
-        histogram_observe(&worker->stats.write_time, ns, worker->writes_answered);
-    worker->parsed_ns = worker->reads_answered = worker->writes_answered = 0;
-}
-
 const struct pass_door http_client_door = {
     .held = held,
     .resume = resume,
     .settle = settle,
     .flush = flush,
-    .parsed = parsed,
 };
 
 /* ---- time ---- */

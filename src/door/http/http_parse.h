@@ -23,9 +23,10 @@
 
 #include "base/slice.h"
 
-#define HTTP_HEAD_BYTES_MAX  8192u  /* request line and headers */
-#define HTTP_CHUNK_BYTES_MAX 65536u /* sizes of chunks, their extensions, trailers: all together \
-                                     */
+#define HTTP_HEAD_BYTES_MAX 8192u /* request line and headers */
+#define HTTP_CHUNK_BYTES_MAX                                            \
+    65536u /* sizes of chunks, their extensions, trailers: all together \
+            */
 
 /* The headers that we look at. */
 enum http_header {

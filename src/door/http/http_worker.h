@@ -4,14 +4,13 @@
  * door/pass runs the batch, has the calls answered, and writes what may leave.
  *
  * Everything here belongs to the worker's thread but what stands under `lock`,
- * and the gauges and histograms. */
+ * and the gauges. */
 #ifndef DOOR_HTTP_HTTP_WORKER_H
 #define DOOR_HTTP_HTTP_WORKER_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/histogram.h"
 #include "base/lock.h"
 #include "door/http/http.h"
 #include "door/http/http_client.h"
@@ -41,10 +40,6 @@ struct http_worker_stats {
     struct gauge overflows; /* closed because their output passed its limit */
     struct gauge bytes_in;
     struct gauge bytes_out;
-    struct gauge reads[METRICS_RESULTS]; /* ops */
-    struct gauge writes[METRICS_RESULTS];
-    struct histogram read_time;
-    struct histogram write_time;
 };
 
 struct http_worker {
@@ -59,9 +54,6 @@ struct http_worker {
     struct timer *tick;
 
     struct pass pass;
-    uint64_t parsed_ns;      /* of the first call in the pass; 0 = there is none */
-    uint64_t reads_answered; /* ops in the pass */
-    uint64_t writes_answered;
     struct http_clock clock;
     struct http_text body;       /* of the answer that is being written */
     struct http_json *values;    /* owned, HTTP_JSON_VALUES: of the body that is being read */
