@@ -214,7 +214,8 @@ static void tell_key(void *arg, const struct state_key *key)
 {
     struct loader *loader = arg;
     struct hot_want want = {.kind = HOT_WANT_KEY, .key_low = key->low, .key_high = key->high};
-    hot_loaded(loader->options.hot, &want, &(struct hot_found){.code = ERR_OK, .key = key});
+    hot_loaded(loader->options.hot, &want,
+               &(struct hot_found){.code = ERR_OK, .key = key, .unasked = true});
     loader->told++;
 }
 

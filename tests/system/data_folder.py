@@ -140,7 +140,7 @@ class DataFolder(tallyd.Case):
         self.assertEqual(self.views(server), 9)
 
     def test_a_flipped_bit_in_the_middle_is_found_named_and_repaired_on_demand(self):
-        server = self.server()
+        server = self.server("--store", "none")  # which would have what the log has lost
         write_views(server, 1, 10)
         server.kill()
         server.start()
