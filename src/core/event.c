@@ -219,6 +219,7 @@ void section_event(struct section *section, const struct event *event)
     assert(event);
     assert(event->id.size > 0 && event->id.size <= LIMIT_ID_BYTES);
     assert(event->key.size <= LIMIT_KEY_BYTES && event->region.size <= LIMIT_REGION_BYTES);
+    assert(!event->erased || event->type == EVENT_REACT || event->key.size > 0);
 
     unsigned flags = 0;
     if (has_amount(event->type) && event->amount.big)
@@ -227,7 +228,7 @@ void section_event(struct section *section, const struct event *event)
         flags |= EVENT_KEYED;
     if (event->region.size > 0)
         flags |= EVENT_REGIONAL;
-    if (event->type == EVENT_REACT && event->erased)
+    if (event->erased)
         flags |= EVENT_ERASED;
 
     char *to = section_room(section, LIMIT_EVENT_BYTES);
@@ -425,7 +426,6 @@ static bool take_erased(struct cursor *cursor, struct event *event)
     if (size == 0 || size > ERASED_MAX || cursor->at + size == cursor->end ||
         cursor->at[size] != '\0')
         return refuse(cursor, "the erased user", "is not erased as it should be");
-    event->erased = true;
     event->erased_bytes = (uint32_t)size;
     cursor->at += size + 1;
     return true;
@@ -521,8 +521,8 @@ static bool take_head(struct cursor *cursor, enum event_type *ret_type, unsigned
     const char *fault = NULL;
     if (type < EVENT_ADD || type > EVENT_REPAIR)
         fault = "is of an unknown type";
-    else if ((flags & EVENT_ERASED) && type != EVENT_REACT)
-        fault = "is erased, but has no user";
+    else if ((flags & EVENT_ERASED) && type != EVENT_REACT && !(flags & EVENT_KEYED))
+        fault = "is erased, but has no user and no key";
     else if ((flags & EVENT_BIG) && !has_amount((enum event_type)type))
         fault = "has a big amount, but no amount";
     else if (type == EVENT_NOTHING && !(flags & EVENT_KEYED))
@@ -538,8 +538,10 @@ static bool take_head(struct cursor *cursor, enum event_type *ret_type, unsigned
 static bool take_event(struct cursor *cursor, struct event *event)
 {
     unsigned flags;
-    return take_head(cursor, &event->type, &flags) &&
-           take_number32(cursor, "the incarnation", &event->incarnation) &&
+    if (!take_head(cursor, &event->type, &flags))
+        return false;
+    event->erased = flags & EVENT_ERASED;
+    return take_number32(cursor, "the incarnation", &event->incarnation) &&
            take_bytes(cursor, "the id", 1, LIMIT_ID_BYTES, &event->id) &&
            take_body(cursor, flags, event) && (!(flags & EVENT_KEYED) || take_key(cursor, event)) &&
            (!(flags & EVENT_REGIONAL) ||
@@ -620,16 +622,22 @@ void event_done(struct event *event)
 
 /* ---- erasing ---- */
 
-/* `head` is the event's first byte; the event's slices lie behind it. */
-static void erase_event(char *head, const struct event *event)
+/* In both, `head` is the event's first byte; the event's slices lie behind it. */
+
+static void erase_user(char *head, const struct event *event)
 {
     char *user = head + (event->user.data - head);
     char size[NAME_SIZE_MAX];
     user -= varint_put(size, event->user.size) - size;
     char *before = head + (event->before.data - head) - 1; /* its size is one byte */
-
-    *head = (char)((unsigned char)*head | EVENT_ERASED);
     put_erased(user, (size_t)(before - user) - 1);
+}
+
+static void erase_event(char *head, const struct event *event)
+{
+    *head = (char)((unsigned char)*head | EVENT_ERASED);
+    if (event->type == EVENT_REACT)
+        erase_user(head, event);
     if (event->key.size > 0) {
         char *key = head + (event->key.data - head);
         memset(key, ERASED_BYTE, event->key.size);
@@ -637,10 +645,43 @@ static void erase_event(char *head, const struct event *event)
     }
 }
 
+static bool is_in_word(unsigned char byte)
+{
+    return byte >= 0x80 || (byte >= '0' && byte <= '9') || (byte >= 'a' && byte <= 'z') ||
+           (byte >= 'A' && byte <= 'Z');
+}
+
+/* Is the name in the key, and not as a part of a longer one? "like:ann:7" names
+ * "ann", "annabel-7" does not. */
+static bool names(struct slice key, struct slice user)
+{
+    for (size_t at = 0; at + user.size <= key.size; at++) {
+        if (memcmp(key.data + at, user.data, user.size) != 0)
+            continue;
+        size_t behind = at + user.size;
+        bool is_front = at == 0 || !is_in_word((unsigned char)key.data[at - 1]);
+        bool is_back = behind == key.size || !is_in_word((unsigned char)key.data[behind]);
+        if (is_front && is_back)
+            return true;
+    }
+    return false;
+}
+
+/* A reaction of somebody else whose key names the user stays: it cannot be erased
+ * without the other's name. */
+static bool is_of(const struct event *event, struct slice user)
+{
+    if (event->erased)
+        return false;
+    if (event->type == EVENT_REACT)
+        return slice_equal(event->user, user);
+    return event->key.size > 0 && names(event->key, user);
+}
+
 enum err section_erase(char *section, size_t size, struct slice user, uint64_t *ret_changed,
                        struct error *error)
 {
-    assert(section && ret_changed);
+    assert(section && ret_changed && user.size > 0);
 
     uint64_t changed = 0;
     struct section_reader reader;
@@ -651,7 +692,7 @@ enum err section_erase(char *section, size_t size, struct slice user, uint64_t *
         err = section_next(&reader, &event, error);
         if (err)
             break;
-        if (event.type == EVENT_REACT && !event.erased && slice_equal(event.user, user)) {
+        if (is_of(&event, user)) {
             erase_event(head, &event);
             changed++;
         }

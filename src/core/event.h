@@ -22,7 +22,8 @@
  *            a number (core/user.h)
  *   erased   with EVENT_ERASED: user and number have given way to so many '~' and a zero
  *            byte, so that the event's size stays; a key's bytes are '~', too, and its
- *            fingerprint is 0. Only the counts can be followed
+ *            fingerprint is 0. Only the counts can be followed. Of an event that is no
+ *            REACT only the key is erased, because it had the user's name in it
  *
  *   amount   = zigzag varint, or bytes of decimal digits when EVENT_BIG is set
  *   key      = key(bytes) fingerprint(8 bytes, low byte first) answer, when EVENT_KEYED is set
@@ -73,7 +74,7 @@ enum event_place { PLACE_HOT, PLACE_HOT_MEMBERS, PLACE_STORE, PLACE_STORE_MEMBER
 #define EVENT_BIG      0x10u /* ADD, RESET, REPAIR: the amount is beyond 64 bits */
 #define EVENT_KEYED    0x20u
 #define EVENT_REGIONAL 0x40u
-#define EVENT_ERASED   0x80u /* REACT */
+#define EVENT_ERASED   0x80u /* REACT, or with EVENT_KEYED */
 
 /* The flags of an answer. */
 #define ANSWER_BIG     0x01u
@@ -93,8 +94,8 @@ struct event {
     struct slice id;        /* counter or item */
     struct slice user;      /* REACT */
     uint32_t user_number;   /* REACT, of a named user; EVENT_NO_NUMBER = none */
-    bool erased;            /* REACT: there is no `user`, and `key` says nothing */
-    uint32_t erased_bytes;  /* with it: the '~' in the place of user and number */
+    bool erased;            /* there is no `user`, and `key` says nothing */
+    uint32_t erased_bytes;  /* REACT, erased: the '~' in the place of user and number */
     struct slice kind;      /* REPAIR: of an item; size 0 = a counter */
     enum event_place place; /* REPAIR */
     struct slice before;    /* REACT: kind's name, size 0 = none */
@@ -168,8 +169,9 @@ enum err section_open(struct section_reader *reader, struct slice section, struc
 enum err section_next(struct section_reader *reader, struct event *ret_event, struct error *error);
 void event_done(struct event *event);
 
-/* Takes the user out of the section's reactions, in place: what a log's scrub
- * does to erase a user. The section stays a section of the same size and the same
+/* Takes the user out of the section, in place: what a log's scrub does to erase a
+ * user. That is out of the user's reactions, and out of keys of other events that
+ * have the name in them as a word. The section stays a section of the same size and the same
  * counts. Says how many events it has changed. ERR_CORRUPT when the section cannot
  * be read: its events up to there are done. */
 enum err section_erase(char *section, size_t size, struct slice user, uint64_t *ret_changed,

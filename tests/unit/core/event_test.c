@@ -231,6 +231,8 @@ static struct event random_event(void)
         event.answer.held = random_bytes(0, LIMIT_KIND_BYTES);
         event.answer.value = random_amount();
     }
+    if (event.key.size > 0 && random64() % 8 == 0 && event.type != EVENT_REACT)
+        event.erased = true;
     if (event.erased && event.key.size > 0) {
         event.key = tildes(event.key.size);
         event.answer.fingerprint = 0;
@@ -495,7 +497,7 @@ TEST(what_could_not_have_been_written_is_refused_with_its_place)
         REFUSED(ONE, "byte 4 of a section: the event is cut short"),
         REFUSED(ONE "\x00", "byte 4 of a section: the event is of an unknown type"),
         REFUSED(ONE "\x09", "byte 4 of a section: the event is of an unknown type"),
-        REFUSED(ONE "\x81", "byte 4 of a section: the event is erased, but has no user"),
+        REFUSED(ONE "\x81", "byte 4 of a section: the event is erased, but has no user and no key"),
         REFUSED(ONE "\x16", "byte 4 of a section: the event has a big amount, but no amount"),
         REFUSED(ONE "\x07", "byte 4 of a section: the event changes nothing and has no key"),
         REFUSED(ONE "\x01\x00\x00", "byte 6 of a section: the id is empty"),
@@ -629,6 +631,62 @@ TEST(an_erased_user_leaves_the_counts_and_the_size_of_a_section)
     erase_from_likes(SLICE("4294967296"), EVENT_NO_NUMBER - 1);
 }
 
+static bool is_key_erased(const char *key, const char *user)
+{
+    struct event event = {
+        .type = EVENT_NOTHING, .id = SLICE("v"), .key = slice_of(key), .answer.fingerprint = 77};
+    struct section section;
+    section_init(&section);
+    section_event(&section, &event);
+    struct slice bytes = section_bytes(&section, 1, 1, 1);
+    uint64_t changed;
+    assert_int_equal(section_erase((char *)bytes.data, bytes.size, slice_of(user), &changed, NULL),
+                     ERR_OK);
+    struct section_reader reader;
+    assert_int_equal(section_open(&reader, bytes, NULL), ERR_OK);
+    assert_int_equal(section_next(&reader, &event, NULL), ERR_OK);
+    assert_int_equal(event.erased, changed == 1);
+    assert_int_equal(contains(bytes, slice_of(key)), changed == 0);
+    assert_int_equal(event.answer.fingerprint, changed == 1 ? 0 : 77);
+    free_bytes(bytes);
+    section_done(&section);
+    return changed == 1;
+}
+
+TEST(keys_that_name_an_erased_user_are_erased_too)
+{
+    assert_true(is_key_erased("ann", "ann"));
+    assert_true(is_key_erased("ann:v:1", "ann"));
+    assert_true(is_key_erased("like:ann", "ann"));
+    assert_true(is_key_erased("annabel/ann/1", "ann"));
+    assert_true(is_key_erased("v-7-1", "7"));
+    assert_false(is_key_erased("annabel", "ann"));
+    assert_false(is_key_erased("joann", "ann"));
+    assert_false(is_key_erased("ann\xc3\xa9", "ann"));
+    assert_false(is_key_erased("v-17-1", "7"));
+    assert_false(is_key_erased("an", "ann"));
+}
+
+TEST(a_reaction_of_another_stays_whatever_its_key_says)
+{
+    struct section section;
+    section_init(&section);
+    struct event event = {.type = EVENT_REACT,
+                          .id = SLICE("v"),
+                          .user = SLICE("bob"),
+                          .user_number = 1,
+                          .after = SLICE("like"),
+                          .key = SLICE("for ann")};
+    section_event(&section, &event);
+    struct slice bytes = section_bytes(&section, 1, 1, 1);
+    uint64_t changed;
+    assert_int_equal(section_erase((char *)bytes.data, bytes.size, SLICE("ann"), &changed, NULL),
+                     ERR_OK);
+    assert_int_equal(changed, 0);
+    free_bytes(bytes);
+    section_done(&section);
+}
+
 TEST(erasing_from_a_section_that_cannot_be_read_says_so)
 {
     char bytes[] = ONE "\x09";
@@ -678,6 +736,8 @@ RUN(cmocka_unit_test(what_is_written_is_read_again_whatever_it_holds),
     cmocka_unit_test(a_section_with_any_bit_turned_is_read_or_corrupt),
     cmocka_unit_test(what_could_not_have_been_written_is_refused_with_its_place),
     cmocka_unit_test(an_erased_user_leaves_the_counts_and_the_size_of_a_section),
+    cmocka_unit_test(keys_that_name_an_erased_user_are_erased_too),
+    cmocka_unit_test(a_reaction_of_another_stays_whatever_its_key_says),
     cmocka_unit_test(erasing_from_a_section_that_cannot_be_read_says_so),
     cmocka_unit_test(a_full_section_still_has_room_for_the_largest_event),
     cmocka_unit_test(a_cleared_section_starts_anew))
