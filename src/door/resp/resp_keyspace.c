@@ -15,6 +15,7 @@
 #define SCAN_COUNT_DEFAULT 10u
 #define SCAN_COUNT_MAX     10000u
 #define KEYS_STEP          1000u
+#define SCAN_STEPS         4u
 
 enum listed { LIST_COUNTERS, LIST_ITEMS, LIST_NOTHING };
 
@@ -114,31 +115,40 @@ static void keys_hot(struct resp_client *client, struct listing *listing)
 struct list_job {
     struct resp_job base;
     struct listing listing;
+    size_t met; /* entries, listed or not */
 };
 
 static void list_any(void *arg, const struct desk_entry *entry)
 {
-    const struct listing *listing = arg;
+    struct list_job *job = arg;
     uint32_t kinds_seen = 0;
-    for (unsigned i = 0; entry->is_item && i < listing->kinds->count; i++)
+    for (unsigned i = 0; entry->is_item && i < job->listing.kinds->count; i++)
         kinds_seen |= (uint32_t)(entry->counts[i] > 0) << i;
-    list(arg, entry->id, entry->is_item, kinds_seen);
+    list(&job->listing, entry->id, entry->is_item, kinds_seen);
+    job->met++;
 }
 
 static enum err scan_step(struct list_job *job, struct desk_seat *seat)
 {
     struct resp_job *base = &job->base;
     enum err err = desk_scan(seat, (struct slice){NULL, 0}, &base->cursor, base->limit, list_any,
-                             &job->listing, &base->base.error);
+                             job, &base->base.error);
     if (err)
         resp_job_fail(base, err, NULL);
     base->count = job->listing.count;
     return err;
 }
 
+/* A few steps, so that who has little is not sent from memory to the store and back. */
 static void work_scan(struct pass_job *base, struct desk_seat *seat)
 {
-    scan_step((struct list_job *)base, seat);
+    struct list_job *job = (struct list_job *)base;
+    enum err err = scan_step(job, seat);
+    for (unsigned i = 1; !err && i < SCAN_STEPS && job->base.cursor != 0; i++) {
+        if (job->met >= job->base.limit)
+            return;
+        err = scan_step(job, seat);
+    }
 }
 
 static void work_keys(struct pass_job *base, struct desk_seat *seat)
