@@ -268,7 +268,7 @@ static void loaded_target(struct memory_hot *hot, const struct hot_want *want,
     if (!cold_is_taken(hot->cold, want, hash))
         return;
     const struct state_target *target = found->target;
-    enum err err = found->code;
+    enum err err = found->code == ERR_OK && target->absent ? ERR_NOT_FOUND : found->code;
     struct crowd *crowd = NULL;
     if (err == ERR_OK && target->is_item)
         err = check_members(hot, target);

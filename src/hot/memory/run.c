@@ -119,6 +119,7 @@ static void fill_counts_of_repeated(struct memory_hot *hot, const struct cell_tu
 {
     if (!op->repeated || !op->counts)
         return;
+    memset(op->counts, 0, hot->kinds->count * sizeof(*op->counts));
     struct op counts = {.kind = OP_COUNTS,
                         .id = op->id,
                         .target = op->target,
@@ -129,12 +130,11 @@ static void fill_counts_of_repeated(struct memory_hot *hot, const struct cell_tu
     layer_take(hot, home);
     cell_run(home, turn, &counts);
     lock_release(&home->lock);
-    if (counts.code == ERR_COLD) { /* then the answer is given when it is there */
-        number_done(&op->value);
-        op->code = ERR_COLD;
-        op->repeated = false;
-    } else if (counts.code) /* the id has become a counter since */
-        memset(op->counts, 0, hot->kinds->count * sizeof(*op->counts));
+    if (counts.code == ERR_OK || counts.code == ERR_WRONG_TYPE)
+        return;              /* or all zero: the id has become a counter since */
+    number_done(&op->value); /* the whole answer is given when it is there */
+    op->code = counts.code;
+    op->repeated = false;
 }
 
 /* Cells are the bits of a word. */
