@@ -201,10 +201,16 @@ static void for_each(struct resp_client *client, unsigned argc, const struct sli
     resp_client_submit(client, argc - 1, answer, NULL);
 }
 
-/* As Redis has it, what has no value to show is nil. */
+/* As Redis has it, what has no value to show is nil. What could not be looked at is
+ * another thing. */
 static void answer_mget(void *to, const struct pass_request *request, struct op *ops)
 {
     struct resp_client *client = to;
+    for (uint32_t i = 0; i < request->count; i++) {
+        bool is_nil = ops[i].code == ERR_NOT_FOUND || ops[i].code == ERR_WRONG_TYPE;
+        if (!is_nil && resp_client_answer_error(client, &ops[i]))
+            return;
+    }
     resp_reply_array(&client->reply, request->count);
     for (uint32_t i = 0; i < request->count; i++) {
         if (ops[i].code == ERR_OK)

@@ -95,6 +95,8 @@ static void answer_tell(void *to, const struct pass_request *request, struct op 
 {
     (void)to;
     struct resp_pubsub *pubsub = request->extra;
+    if (ops->code != ERR_OK && ops->code != ERR_NOT_FOUND)
+        return; /* it is told when it changes the next time */
     const struct channel *channel = *find(pubsub, ops->id, false);
     if (channel)
         tell_channel(channel, ops->id, &ops->value);

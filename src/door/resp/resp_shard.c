@@ -140,7 +140,8 @@ static void answer_info(void *to, const struct pass_request *request, struct op 
 {
     struct resp_client *client = to;
     (void)request;
-    if (resp_client_answer_error(client, &ops[0]))
+    if (resp_client_answer_error(client, &ops[0]) ||
+        (ops[1].code != ERR_WRONG_TYPE && resp_client_answer_error(client, &ops[1])))
         return;
     const struct op_describe *describe = ops[0].describe;
     struct resp_reply *reply = &client->reply;
