@@ -375,7 +375,7 @@ enum err sqlite_find_user(struct store_reader *base, struct slice name, uint32_t
     if (err)
         return err;
     return reader_end(reader,
-                      users_find(store_behind(reader), reader->db, name, ret_number, error));
+                      users_of_name(store_behind(reader), reader->db, name, ret_number, error));
 }
 
 static enum err visit_names(struct sqlite_reader *reader, const uint32_t *numbers, size_t count,
@@ -592,7 +592,7 @@ static enum err items_of(struct sqlite_reader *reader, struct slice user, uint64
     bool named = !user_is_numeric(user, &number);
     enum err err = reader_kinds(reader, error);
     if (!err && named)
-        err = users_find(store_behind(reader), reader->db, user, &number, error);
+        err = users_of_name(store_behind(reader), reader->db, user, &number, error);
     if (err == ERR_NOT_FOUND) {
         *cursor = 0;
         return ERR_OK;

@@ -179,7 +179,7 @@ enum err users_add(struct sqlite_store *store, const struct store_batch *batch,
                    struct error *error);
 enum err users_number(struct sqlite_store *store, const struct store_reaction *reaction,
                       uint32_t *ret_number, struct error *error);
-enum err users_find(struct sqlite_store *store, struct db *db, struct slice name,
+enum err users_of_name(struct sqlite_store *store, struct db *db, struct slice name,
                     uint32_t *ret_number, struct error *error);
 /* Moves users from the tail to the index: when there are enough of them, or at once. */
 enum err users_merge(struct sqlite_store *store, bool at_once, bool *ret_merged,

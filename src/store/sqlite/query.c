@@ -197,7 +197,7 @@ static enum err prepare_search(struct sqlite_reader *reader, struct slice item, 
         ret->user = number;
         return ERR_OK;
     }
-    enum err err = users_find(store_of(reader->base.store), reader->db, user, &number, error);
+    enum err err = users_of_name(store_of(reader->base.store), reader->db, user, &number, error);
     ret->user = -1 - (int64_t)number;
     return err;
 }

@@ -311,7 +311,7 @@ static enum err erase_name(struct sqlite_store *store, struct slice user, struct
                            uint64_t *ret_rows, struct error *error)
 {
     uint32_t number;
-    enum err err = users_find(store, &store->db, user, &number, error);
+    enum err err = users_of_name(store, &store->db, user, &number, error);
     if (err)
         return err == ERR_NOT_FOUND ? ERR_OK : err;
     sqlite3_stmt *statement = db_take(&store->db, SQL_USER_SET, error);

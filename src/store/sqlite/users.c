@@ -277,7 +277,7 @@ static enum err pick(struct db *db, const uint32_t *numbers, size_t count, struc
 }
 
 /* The tail first: what leaves it is in the index before. */
-enum err users_find(struct sqlite_store *store, struct db *db, struct slice name,
+enum err users_of_name(struct sqlite_store *store, struct db *db, struct slice name,
                     uint32_t *ret_number, struct error *error)
 {
     uint64_t hash = hash_stable(name);
@@ -297,7 +297,7 @@ enum err users_number(struct sqlite_store *store, const struct store_reaction *r
     *ret_number = reaction->number;
     if (!reaction->named || reaction->number != EVENT_NO_NUMBER)
         return ERR_OK;
-    enum err err = users_find(store, &store->db, reaction->user, ret_number, error);
+    enum err err = users_of_name(store, &store->db, reaction->user, ret_number, error);
     if (err != ERR_NOT_FOUND)
         return err;
     if (store->mark.next_user == EVENT_NO_NUMBER)
