@@ -200,8 +200,8 @@ static enum http_found broken(struct http_parser *parser, unsigned status, const
 /* llhttp has stopped, and not because it was asked to. */
 static enum http_found stopped(struct http_parser *parser, enum llhttp_errno code)
 {
-    if (code == HPE_PAUSED_H2_UPGRADE)
-        return broken(parser, 505, "HTTP/2 is not spoken here");
+    if (code == HPE_PAUSED_H2_UPGRADE || code == HPE_INVALID_VERSION)
+        return broken(parser, 505, "only HTTP/1.1 and HTTP/1.0 are spoken here");
     const char *reason = llhttp_get_error_reason(&parser->llhttp);
     return broken(parser, 400, reason ? reason : "not a request of HTTP");
 }

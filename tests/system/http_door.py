@@ -1,0 +1,719 @@
+"""http_door.py - the HTTP door of the real program, with Python's http.client and with raw bytes."""
+
+import json
+import re
+import threading
+import time
+import unittest
+
+import tallyd
+import web
+
+TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
+
+
+class Shared(tallyd.Case):
+    """One server for all tests of a class; each has ids of its own."""
+
+    flags = ()
+    password = None
+    env = {}
+
+    @classmethod
+    def setUpClass(cls):
+        cls.shared = tallyd.Server(*cls.flags, env=cls.env).start()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.shared.remove()
+
+    def setUp(self):
+        self.web = web.Web(self.shared.http_port, self.password)
+        self.addCleanup(self.web.close)
+        self.id = re.sub(r"\W", "", self.id_of_test())[-100:]
+
+    def id_of_test(self):
+        return self._testMethodName
+
+    def raw(self, **options):
+        raw = web.Raw(self.shared.http_port, **options)
+        self.addCleanup(raw.close)
+        return raw
+
+
+class Counters(Shared):
+    def test_a_counter_is_added_to_and_read(self):
+        answer = self.web.post(f"/v1/counters/{self.id}/add", {"delta": 5})
+        self.assertEqual(answer.status, 200)
+        self.assertEqual(answer.json["value"], "5")
+        self.assertEqual(answer.json["ack"], "durable")
+        self.assertRegex(answer.json["as_of"], TIME)
+        self.assertEqual(self.web.post(f"/v1/counters/{self.id}/add").json["value"], "6")
+        read = self.web.get(f"/v1/counters/{self.id}?consistency=exact")
+        self.assertEqual(read.json["value"], "6")
+        self.assertRegex(read.json["as_of"], TIME)
+        self.assertEqual(self.web.get(f"/v1/counters/{self.id}?consistency=never").status, 400)
+
+    def test_values_of_any_size_are_exact(self):
+        big = "123456789012345678901234567890"
+        for delta in (big, int(big), -int(big) * 2):
+            answer = self.web.post(f"/v1/counters/{self.id}/add", {"delta": delta})
+        self.assertEqual(answer.json["value"], "0")
+        answer = self.web.post(f"/v1/counters/{self.id}/add", {"delta": 9007199254740993})
+        self.assertEqual(answer.json["value"], "9007199254740993")
+        for wrong in (1.5, 1e30, "1.0", "+1", " 1", "0x1", "007", True, None, [], {}, "9" * 1001):
+            with self.subTest(delta=wrong):
+                answer = self.web.post(f"/v1/counters/{self.id}/add", {"delta": wrong})
+                self.assertEqual(answer.status, 400, answer.body)
+        self.assertEqual(self.web.get(f"/v1/counters/{self.id}").json["value"], "9007199254740993")
+
+    def test_what_is_made_with_a_floor_keeps_it(self):
+        path = f"/v1/counters/{self.id}"
+        made = self.web.put(path, {"shards": 4, "policy": "round-robin", "floor": 0, "idle_s": 60})
+        self.assertEqual(made.status, 201)
+        self.assertEqual(self.web.put(path).problem, "exists")
+        self.assertEqual(self.web.put(path).status, 409)
+        refused = self.web.post(path + "/add", {"delta": -1})
+        self.assertEqual((refused.status, refused.problem), (422, "below-floor"))
+        about = self.web.get(path + "/describe").json
+        self.assertEqual((about["shards_asked"], about["policy"], about["floor"], about["idle_s"]),
+                         (4, "round-robin", "0", 60))
+        self.assertEqual(self.web.get(path + "/shards").json["shards_asked"], 4)
+
+    def test_wrong_ways_to_make_one_are_refused(self):
+        for wrong in ({"shards": 0}, {"shards": 65}, {"policy": "best"}, {"floor": "x"},
+                      {"idle_s": -1}, {"color": "red"}, [], "x", 5):
+            with self.subTest(body=wrong):
+                self.assertEqual(self.web.put(f"/v1/counters/{self.id}", wrong).status, 400)
+        self.assertEqual(self.web.get(f"/v1/counters/{self.id}").status, 404)
+
+    def test_a_reset_is_a_write_and_a_deletion_ends_it(self):
+        path = f"/v1/counters/{self.id}"
+        self.web.post(path + "/add", {"delta": 5})
+        self.assertEqual(self.web.post(path + "/reset").json["value"], "0")
+        self.assertEqual(self.web.post(path + "/reset", {"value": 7}).json["value"], "7")
+        self.assertTrue(self.web.delete(path).json["deleted"])
+        self.assertFalse(self.web.delete(path).json["deleted"])
+        gone = self.web.get(path)
+        self.assertEqual((gone.status, gone.problem), (404, "not-found"))
+
+    def test_many_are_read_at_once(self):
+        self.web.post(f"/v1/counters/{self.id}/add", {"delta": 2})
+        self.web.put(f"/v1/items/{self.id}x/reactions/ann")
+        answer = self.web.get(f"/v1/counters?ids={self.id},nothing-here,{self.id}x/like").json
+        self.assertEqual([(one["id"], one["value"]) for one in answer["counters"]],
+                         [(self.id, "2"), ("nothing-here", None), (f"{self.id}x/like", "1")])
+        self.assertEqual(self.web.get("/v1/counters?ids=").status, 400)
+        self.assertEqual(self.web.get("/v1/counters?ids=a,,b").status, 400)
+        self.assertEqual(self.web.get("/v1/counters?ids=" + ",".join("x" * 1001)).status, 400)
+
+    def test_all_that_match_come_page_by_page(self):
+        for number in range(30):
+            self.web.post(f"/v1/counters/{self.id}-{number}/add", {"delta": number})
+        found = {}
+        cursor = "0"
+        for _ in range(1000):
+            page = self.web.get(f"/v1/counters?match={self.id}-*&cursor={cursor}&limit=10").json
+            found.update({one["id"]: one["value"] for one in page["counters"]})
+            cursor = page["cursor"]
+            if cursor is None:
+                break
+        self.assertEqual(found, {f"{self.id}-{n}": str(n) for n in range(30)})
+        for wrong in ("cursor=x", "limit=0", "limit=10001", "limit=x", "color=red", "limit=1&limit=2"):
+            self.assertEqual(self.web.get(f"/v1/counters?match=*&{wrong}").status, 400)
+
+    def test_ids_are_any_utf8_and_slashes_are_encoded(self):
+        for name, path in (("a/b", "a%2Fb"), ("ж", "%D0%B6"), ("a b", "a%20b"), ("a+b", "a+b"),
+                           ("%2F", "%252F"), ("{x}:*?", "%7Bx%7D%3A*%3F"), ("..", "%2e%2e")):
+            with self.subTest(name=name):
+                answer = self.web.post(f"/v1/counters/{path}{self.id}/add")
+                self.assertEqual(answer.json["id"], name + self.id)
+        for wrong in ("%00", "%ff", "%c0%af", "%", "%2", "%zz", "%ed%a0%80"):
+            with self.subTest(path=wrong):
+                self.assertEqual(self.web.get(f"/v1/counters/{wrong}").status, 400)
+        self.assertEqual(self.web.get("/v1/counters/" + "x" * 257).problem, "too-long")
+        self.assertEqual(self.web.get("/v1/counters/a/b/c/d/e/f/g/h").status, 404)
+
+
+class Keys(Shared):
+    def test_a_write_with_a_key_counts_once(self):
+        key = {"Idempotency-Key": "k1"}
+        first = self.web.post(f"/v1/counters/{self.id}/add", {"delta": 5}, key).json
+        self.web.post(f"/v1/counters/{self.id}/add", {"delta": 1})
+        again = self.web.post(f"/v1/counters/{self.id}/add", {"delta": 5}, key).json
+        self.assertEqual((first["value"], first["repeated"]), ("5", False))
+        self.assertEqual((again["value"], again["repeated"]), ("5", True))
+        self.assertEqual(self.web.get(f"/v1/counters/{self.id}").json["value"], "6")
+        other = self.web.post(f"/v1/counters/{self.id}/add", {"delta": 6}, key)
+        self.assertEqual((other.status, other.problem), (422, "key-reused"))
+
+    def test_every_write_takes_a_key(self):
+        key = {"Idempotency-Key": '"quoted"'}
+        calls = (("PUT", f"/v1/items/{self.id}/reactions/ann"),
+                 ("DELETE", f"/v1/items/{self.id}b/reactions/ann"),
+                 ("POST", f"/v1/items/{self.id}c/reactions/ann/toggle"),
+                 ("PUT", f"/v1/counters/{self.id}a"),
+                 ("POST", f"/v1/counters/{self.id}d/add"),
+                 ("POST", f"/v1/counters/{self.id}e/reset"),
+                 ("DELETE", f"/v1/counters/{self.id}f"))
+        for method, path in calls:
+            with self.subTest(path=path):
+                self.assertFalse(self.web.ask(method, path, headers=key).json["repeated"])
+                self.assertTrue(self.web.ask(method, path, headers=key).json["repeated"])
+        body = {"post_id": self.id + "g", "user_id": 1}
+        self.assertFalse(self.web.post("/like", body, key).json["repeated"])
+        self.assertTrue(self.web.post("/like", body, key).json["repeated"])
+
+    def test_an_empty_or_too_long_key_is_refused(self):
+        for wrong in ("", '""', "k" * 129):
+            answer = self.web.post(f"/v1/counters/{self.id}/add", None, {"Idempotency-Key": wrong})
+            self.assertEqual(answer.status, 400)
+        self.assertEqual(self.web.get(f"/v1/counters/{self.id}").status, 404)
+
+
+class Reactions(Shared):
+    def counts(self):
+        return self.web.get(f"/v1/items/{self.id}").json["counts"]
+
+    def test_a_user_holds_one_reaction_at_most(self):
+        path = f"/v1/items/{self.id}/reactions/ann"
+        self.assertEqual(self.web.get(path).json["reaction"], None)
+        liked = self.web.put(path).json
+        self.assertEqual((liked["reaction"], liked["changed"], liked["counts"]["like"]),
+                         ("like", True, "1"))
+        self.assertFalse(self.web.put(path).json["changed"])
+        self.web.put(path, {"kind": "dislike"})
+        self.assertEqual(self.counts(), {"like": "0", "dislike": "1"})
+        self.assertEqual(self.web.get(path).json["reaction"], "dislike")
+        self.assertFalse(self.web.delete(path + "?kind=like").json["changed"])
+        self.assertTrue(self.web.delete(path).json["changed"])
+        self.assertEqual(self.counts(), {"like": "0", "dislike": "0"})
+        self.assertEqual(self.web.put(path, {"kind": "love"}).status, 400)
+
+    def test_a_toggle_goes_to_and_fro(self):
+        path = f"/v1/items/{self.id}/reactions/ann/toggle"
+        held = [self.web.post(path).json["reaction"] for _ in range(3)]
+        self.assertEqual(held, ["like", None, "like"])
+        self.assertEqual(self.web.post(path, {"kind": "dislike"}).json["reaction"], "dislike")
+
+    def test_counters_of_reactions_follow_reactions_only(self):
+        self.web.put(f"/v1/items/{self.id}/reactions/ann")
+        refused = self.web.post(f"/v1/counters/{self.id}%2Flike/add")
+        self.assertEqual((refused.status, refused.problem), (409, "wrong-type"))
+        self.assertEqual(self.web.get(f"/v1/counters/{self.id}%2Flike").json["value"], "1")
+
+    def test_members_come_page_by_page(self):
+        users = {f"user{number}" for number in range(250)}
+        self.web.batch([{"op": "like", "item": self.id, "user": user} for user in users])
+        found = []
+        cursor = "0"
+        for _ in range(1000):
+            page = self.web.get(f"/v1/items/{self.id}/members?cursor={cursor}&limit=50").json
+            found += page["members"]
+            cursor = page["cursor"]
+            if cursor is None:
+                break
+        self.assertEqual(set(found), users)
+
+    def test_mine_for_many_items(self):
+        self.web.put(f"/v1/items/{self.id}/reactions/7")
+        answer = self.web.post("/v1/reactions/mine", {"user": 7, "items": [self.id, "none", 5]}).json
+        self.assertEqual([one["reaction"] for one in answer["reactions"]], ["like", None, None])
+        for wrong in ({}, {"user": "a"}, {"user": "a", "items": []}, {"user": "a", "items": "b"},
+                      {"user": "a", "items": [None]}, {"user": "a", "items": ["x"] * 1001}):
+            self.assertEqual(self.web.post("/v1/reactions/mine", wrong).status, 400)
+
+
+class ShortPaths(Shared):
+    """As the web has known them first."""
+
+    def test_post_like_toggles(self):
+        first = self.web.post("/like", {"post_id": 123, "user_id": 456}).json
+        self.assertEqual((first["post_id"], first["user_id"], first["liked"], first["delta"],
+                          first["like_count"]), (123, 456, True, 1, 1))
+        self.assertEqual(self.web.get("/like/count/123").json["like_count"], 1)
+        second = self.web.post("/like", {"post_id": "123", "user_id": "456"}).json
+        self.assertEqual((second["post_id"], second["liked"], second["delta"],
+                          second["like_count"]), ("123", False, -1, 0))
+        self.assertEqual(self.web.get("/like/count/123").json["like_count"], 0)
+        self.assertEqual(self.web.post("/like", {"post_id": 123}).status, 400)
+
+    def test_video_count(self):
+        self.web.put(f"/v1/items/{self.id}/reactions/ann")
+        answer = self.web.get(f"/{self.id}/count").json
+        self.assertEqual((answer["videoId"], answer["likeCount"]), (self.id, 1))
+
+
+class Batches(Shared):
+    def test_a_bad_line_does_not_fail_the_others(self):
+        answer = self.web.batch([
+            {"op": "like", "item": self.id, "user": "a"}, b"nonsense", b"", b"{}", b"[]",
+            {"op": "like", "item": self.id}, {"op": "fly"}, {"op": "like", "item": self.id, "user": "b", "x": 1},
+            {"op": "add", "id": self.id + "c", "delta": "x"},
+            {"op": "add", "id": self.id + "c", "delta": 5}, {"op": "get", "id": self.id + "c"},
+            {"op": "get", "id": "nothing-here"}, {"op": "unlike", "item": self.id, "user": "z"},
+            {"op": "set", "id": self.id + "c", "value": 9}, {"op": "delete", "id": self.id + "c"},
+            {"op": "react", "item": self.id, "user": 7, "kind": "dislike"},
+            {"op": "toggle", "item": self.id, "user": "a"},
+            {"op": "reaction", "item": self.id, "user": 7}])
+        self.assertEqual(answer.headers["content-type"], "application/x-ndjson")
+        self.assertEqual([line["line"] for line in answer.lines], list(range(1, 19)))
+        self.assertEqual([line["status"] for line in answer.lines],
+                         [200, 400, 400, 400, 400, 400, 400, 400, 400, 200, 200, 404, 200, 200, 200,
+                          200, 200, 200])
+        self.assertEqual(answer.lines[10]["value"], "5")
+        self.assertFalse(answer.lines[12]["changed"])
+        self.assertEqual(answer.lines[17]["reaction"], "dislike")
+        self.assertEqual(self.web.get(f"/v1/items/{self.id}").json["counts"],
+                         {"like": "0", "dislike": "1"})
+
+    def test_a_long_batch_goes_on_while_others_are_served(self):
+        count = 50000
+        lines = [b'{"op":"like","item":"%s","user":"%d"}' % (self.id.encode(), n)
+                 for n in range(count)]
+        other = web.Web(self.shared.http_port)
+        self.addCleanup(other.close)
+        result = []
+        worker = threading.Thread(target=lambda: result.append(self.web.batch(lines)))
+        worker.start()
+        while worker.is_alive():
+            self.assertEqual(other.get("/livez").status, 200)
+        worker.join()
+        answers = result[0].lines
+        self.assertEqual(len(answers), count)
+        self.assertTrue(all(line["status"] == 200 and line["changed"] for line in answers))
+        self.assertEqual([line["line"] for line in answers], list(range(1, count + 1)))
+        self.assertEqual(other.get(f"/{self.id}/count").json["likeCount"], count)
+
+    def test_a_key_of_the_whole_counts_for_each_line(self):
+        lines = [{"op": "add", "id": self.id, "delta": 1} for _ in range(3000)]
+        key = {"Idempotency-Key": "whole"}
+        self.web.batch(lines, key)
+        again = self.web.batch(lines, key).lines
+        self.assertTrue(all(line["repeated"] for line in again))
+        self.assertEqual(self.web.get(f"/v1/counters/{self.id}").json["value"], "3000")
+
+    def test_its_limits(self):
+        self.assertEqual(self.web.batch([]).body, b"")
+        wrong = self.web.ask("POST", "/v1/batch", b"{}", web.JSON)
+        self.assertEqual((wrong.status, wrong.problem), (415, "unsupported-media-type"))
+        with web.Raw(self.shared.http_port) as raw:
+            raw.send(b"POST /v1/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+                     b"application/x-ndjson\r\nContent-Length: 8388609\r\n\r\n")
+            self.assertEqual(raw.read().status, 413)
+
+
+class Protocol(Shared):
+    def test_a_tag_spares_the_body(self):
+        path = f"/v1/counters/{self.id}"
+        self.web.post(path + "/add", {"delta": 3})
+        tag = self.web.get(path).headers["etag"]
+        again = self.web.ask("GET", path, headers={"If-None-Match": tag})
+        self.assertEqual((again.status, again.body), (304, b""))
+        self.assertEqual(again.headers["etag"], tag)
+        self.web.post(path + "/add")
+        self.assertEqual(self.web.ask("GET", path, headers={"If-None-Match": tag}).status, 200)
+        self.assertEqual(self.web.ask("GET", path, headers={"If-None-Match": "*"}).status, 304)
+        self.assertEqual(
+            self.web.ask("GET", path, headers={"If-None-Match": '"a", W/"4", "b"'}).status, 304)
+        for other in (f"/v1/items/{self.id}i", f"/v1/items/{self.id}i/reactions/ann",
+                      f"/like/count/{self.id}i", f"/{self.id}i/count"):
+            with self.subTest(path=other):
+                tag = self.web.get(other).headers["etag"]
+                self.assertEqual(
+                    self.web.ask("GET", other, headers={"If-None-Match": tag}).status, 304)
+
+    def test_head_is_get_without_the_body(self):
+        self.web.post(f"/v1/counters/{self.id}/add", {"delta": 3})
+        get = self.web.get(f"/v1/counters/{self.id}")
+        head = self.web.ask("HEAD", f"/v1/counters/{self.id}")
+        self.assertEqual((head.status, head.body), (200, b""))
+        self.assertEqual(head.headers["content-length"], get.headers["content-length"])
+
+    def test_other_methods_are_told_what_there_is(self):
+        answer = self.web.ask("PATCH", "/v1/counters/a")
+        self.assertEqual((answer.status, answer.problem), (405, "method-not-allowed"))
+        self.assertEqual(set(answer.headers["allow"].split(", ")),
+                         {"GET", "HEAD", "PUT", "POST", "DELETE", "OPTIONS"})
+        options = self.web.ask("OPTIONS", "/v1/batch")
+        self.assertEqual((options.status, options.headers["allow"]), (204, "POST, OPTIONS"))
+        self.assertEqual(self.web.get("/v1/nothing").problem, "no-such-path")
+        self.assertEqual(self.web.ask("DELETE", "/livez").status, 405)
+
+    def test_every_answer_has_the_security_headers(self):
+        for path in ("/v1/counters/none", "/livez", "/openapi.json", "/nothing"):
+            headers = self.web.get(path).headers
+            self.assertEqual(headers["x-content-type-options"], "nosniff")
+            self.assertIn("default-src 'none'", headers["content-security-policy"])
+            self.assertEqual(headers["x-frame-options"], "DENY")
+            self.assertNotIn("access-control-allow-origin", headers)
+            self.assertNotIn("server", headers)
+            self.assertIn("date", headers)
+
+    def test_bodies_are_json_and_say_so(self):
+        path = f"/v1/counters/{self.id}/add"
+        for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data",
+                     "application/jsonx", ""):
+            with self.subTest(kind=kind):
+                answer = self.web.ask("POST", path, b'{"delta":1}', {"Content-Type": kind})
+                self.assertEqual((answer.status, answer.problem), (415, "unsupported-media-type"))
+        ok = self.web.ask("POST", path, b'{"delta":1}',
+                          {"Content-Type": "application/json; charset=utf-8"})
+        self.assertEqual(ok.status, 200)
+        for body in (b"{", b"[]", b"nonsense", b'{"delta":1}x', b'{"delta":1,"delta":2}',
+                     b'{"delta":NaN}', b'\xef\xbb\xbf{}', b'{"region":"\xff"}', b"[" * 100000,
+                     b'{"region":"\\ud800"}', b'{"region":"\\u0000"}'):
+            with self.subTest(body=body[:40]):
+                answer = self.web.ask("POST", path, body, web.JSON)
+                self.assertEqual((answer.status, answer.problem), (400, "invalid-json"))
+
+    def test_pipelined_requests_are_answered_in_order(self):
+        raw = self.raw()
+        head = b" HTTP/1.1\r\nHost: localhost\r\n"
+        raw.send(b"".join(
+            b"POST /v1/counters/%s/add" % self.id.encode() + head + b"\r\n"
+            b"GET /v1/counters/%s/events" % self.id.encode() + head + b"\r\n"
+            b"GET /v1/nothing" + head + b"\r\n"
+            for _ in range(100)))
+        values = []
+        for _ in range(100):
+            values.append(int(raw.read().json["value"]))
+            self.assertLessEqual(len(raw.read().json["events"]), values[-1])
+            self.assertEqual(raw.read().status, 404)
+        self.assertEqual(values, list(range(1, 101)))
+
+    def test_chunks_and_continue(self):
+        raw = self.raw()
+        raw.send(b"POST /v1/counters/%s/add HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+                 b"application/json\r\nTransfer-Encoding: chunked\r\nExpect: 100-continue\r\n\r\n"
+                 % self.id.encode())
+        self.assertEqual(raw.read().status, 100)
+        raw.send(b"4\r\n{\"de\r\n")
+        raw.send(b"8\r\nlta\":40}\r\n0\r\n\r\n")
+        self.assertEqual(raw.read().json["value"], "40")
+
+    def test_the_older_version(self):
+        raw = self.raw()
+        raw.send(b"GET /livez HTTP/1.0\r\n\r\n")
+        answer = raw.read()
+        self.assertEqual((answer.status, answer.headers["connection"]), (200, "close"))
+        self.assertTrue(raw.is_closed())
+        raw = self.raw()
+        for _ in range(2):
+            raw.send(b"GET /livez HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
+            self.assertEqual(raw.read().headers["connection"], "keep-alive")
+
+    def test_a_connection_is_closed_when_asked(self):
+        raw = self.raw()
+        raw.send(b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+                 b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        self.assertEqual(raw.read().status, 200)
+        self.assertTrue(raw.is_closed())
+
+    def test_what_could_be_smuggled_ends_the_connection(self):
+        host = b"Host: localhost\r\n"
+        for text in (b"POST / HTTP/1.1\r\n" + host + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\n",
+                     b"POST / HTTP/1.1\r\n" + host +
+                     b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+                     b"POST / HTTP/1.1\r\n" + host + b"Transfer-Encoding: xchunked\r\n\r\n",
+                     b"GET / HTTP/1.1\r\n" + host + b"X: a\r\n folded\r\n\r\n",
+                     b"GET / HTTP/1.1\n" + host + b"\n",
+                     b"GET / HTTP/1.1\r\nHost : localhost\r\n\r\n",
+                     b"GET /\0 HTTP/1.1\r\n" + host + b"\r\n",
+                     b"GET / HTTP/1.1\r\n\r\n",
+                     b"*1\r\n$4\r\nPING\r\n"):
+            with self.subTest(text=text):
+                raw = self.raw()
+                raw.send(text + b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                answer = raw.read()
+                self.assertEqual((answer.status, answer.problem), (400, "malformed-request"))
+                self.assertTrue(raw.is_closed())
+
+    def test_sizes(self):
+        with web.Raw(self.shared.http_port) as raw:
+            raw.send(b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 9000 + b"\r\n\r\n")
+            answer = raw.read()
+            self.assertEqual((answer.status, answer.problem), (431, "headers-too-large"))
+        with web.Raw(self.shared.http_port) as raw:
+            raw.send(b"POST /like HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1048577\r\n\r\n")
+            answer = raw.read()
+            self.assertEqual((answer.status, answer.problem), (413, "too-large"))
+        with web.Raw(self.shared.http_port) as raw:
+            raw.send(b"GET / HTTP/3.0\r\nHost: localhost\r\n\r\n")
+            self.assertEqual(raw.read().status, 505)
+
+    def test_other_names_of_this_machine_are_refused(self):
+        for host, status in (("localhost", 200), ("LOCALHOST:3001", 200), ("127.0.0.1:80", 200),
+                             ("[::1]:3001", 200), ("evil.example", 403), ("localhost.evil.example", 403),
+                             ("127.0.0.1.evil.example:3001", 403), ("", 403)):
+            with self.subTest(host=host):
+                answer = self.web.ask("GET", "/livez", headers={"Host": host})
+                self.assertEqual(answer.status, status)
+        self.assertEqual(self.web.ask("GET", "/livez", headers={"Host": "evil.example"}).problem,
+                         "host-not-allowed")
+
+    def test_scripts_of_other_sites_change_nothing(self):
+        for origin in ("https://evil.example", "null", "http://localhost.evil.example"):
+            answer = self.web.ask("POST", f"/v1/counters/{self.id}/add",
+                                  headers={"Origin": origin})
+            self.assertEqual((answer.status, answer.problem), (403, "denied"))
+        own = self.web.ask("POST", f"/v1/counters/{self.id}/add",
+                           headers={"Origin": f"http://127.0.0.1:{self.shared.http_port}"})
+        self.assertEqual(own.status, 200)
+        read = self.web.ask("GET", f"/v1/counters/{self.id}",
+                            headers={"Origin": "https://evil.example"})
+        self.assertNotIn("access-control-allow-origin", read.headers)
+
+
+class Origins(Shared):
+    flags = ("--cors-origins", "https://app.example, https://b.example", "--http-hosts",
+             "tally.example")
+
+    def test_only_those_that_are_named_may_come(self):
+        ask = {"Origin": "https://app.example", "Access-Control-Request-Method": "PUT"}
+        allowed = self.web.ask("OPTIONS", "/v1/items/a/reactions/b", headers=ask)
+        self.assertEqual(allowed.status, 204)
+        self.assertEqual(allowed.headers["access-control-allow-origin"], "https://app.example")
+        self.assertIn("PUT", allowed.headers["access-control-allow-methods"])
+        self.assertIn("idempotency-key", allowed.headers["access-control-allow-headers"])
+        self.assertEqual(allowed.headers["vary"], "Origin")
+        put = self.web.put("/v1/items/a/reactions/b", headers={"Origin": "https://b.example"})
+        self.assertEqual(put.headers["access-control-allow-origin"], "https://b.example")
+        other = self.web.put("/v1/items/a/reactions/b", headers={"Origin": "https://app.example.evil"})
+        self.assertEqual(other.status, 403)
+
+    def test_names_may_be_added(self):
+        self.assertEqual(self.web.get("/livez", Host="tally.example:80").status, 200)
+        self.assertEqual(self.web.get("/livez", Host="other.example").status, 403)
+
+
+class Passwords(Shared):
+    env = {"TALLY_PASSWORD": "sesame"}
+    password = "sesame"
+
+    def test_who_knows_it_comes_in(self):
+        self.assertEqual(self.web.put(f"/v1/items/{self.id}/reactions/ann").status, 200)
+        stranger = web.Web(self.shared.http_port)
+        self.addCleanup(stranger.close)
+        for header in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic c2VzYW1l"},
+                       {"Authorization": "sesame"}, {"Authorization": "Bearer sesame "},
+                       {"Authorization": "Bearer "}):
+            answer = stranger.ask("GET", "/v1/status", headers=header)
+            if header.get("Authorization") == "Bearer sesame ":
+                continue  # blanks at the end of a header say nothing
+            self.assertEqual((answer.status, answer.problem), (401, "unauthorized"))
+            self.assertIn("Bearer", answer.headers["www-authenticate"])
+
+    def test_what_is_open_and_what_is_not(self):
+        stranger = web.Web(self.shared.http_port)
+        self.addCleanup(stranger.close)
+        for path in ("/livez", "/readyz", "/openapi.json", "/"):
+            self.assertEqual(stranger.get(path).status, 200)
+        for path in ("/metrics", "/v1/status", "/v1/nothing", "/like/count/1"):
+            self.assertEqual(stranger.get(path).status, 401)
+
+    def test_strangers_may_not_send_bodies(self):
+        with web.Raw(self.shared.http_port) as raw:
+            raw.send(b"POST /v1/batch HTTP/1.1\r\nHost: localhost\r\nContent-Length: 8000000\r\n\r\n")
+            self.assertEqual(raw.read().status, 401)
+            self.assertTrue(raw.is_closed())
+
+    def test_guessing_is_slow(self):
+        stranger = web.Web(self.shared.http_port)
+        self.addCleanup(stranger.close)
+        begin = time.monotonic()
+        for _ in range(6):
+            stranger.get("/v1/status", Authorization="Bearer wrong")
+        self.assertGreater(time.monotonic() - begin, 0.5)
+
+
+class Changes(Shared):
+    def listen(self, query):
+        raw = self.raw()
+        raw.send(b"GET /v1/changes?%s HTTP/1.1\r\nHost: localhost\r\n\r\n" % query.encode())
+        answer = raw.read()
+        self.assertEqual(answer.status, 200)
+        self.assertEqual(answer.headers["content-type"], "text/event-stream")
+        return raw
+
+    def event(self, raw):
+        """The next event: its number, and its data."""
+        fields = {}
+        while True:
+            line = raw.stream.readline().decode().rstrip("\n")
+            if line == "" and "data" in fields:
+                return int(fields["id"]), json.loads(fields["data"])
+            name, _, value = line.partition(": ")
+            if name:
+                fields[name] = value
+
+    def test_listeners_hear_of_changes(self):
+        self.web.post(f"/v1/counters/{self.id}/add", {"delta": 5})
+        raw = self.listen(f"ids={self.id},{self.id}v/like")
+        first = [self.event(raw), self.event(raw)]
+        self.assertEqual([(number, data["id"], data["value"]) for number, data in first],
+                         [(1, self.id, "5"), (2, f"{self.id}v/like", "0")])
+        self.web.put(f"/v1/items/{self.id}v/reactions/ann")
+        number, data = self.event(raw)
+        self.assertEqual((number, data["id"], data["value"]), (3, f"{self.id}v/like", "1"))
+        self.assertRegex(data["as_of"], TIME)
+
+    def test_a_pattern_hears_of_all_that_match(self):
+        raw = self.listen(f"match={self.id}*")
+        self.web.post(f"/v1/counters/{self.id}x/add", {"delta": 2})
+        self.assertEqual(self.event(raw)[1]["value"], "2")
+        self.shared.connect().call("INCR", f"{self.id}y")
+        self.assertEqual(self.event(raw)[1]["id"], f"{self.id}y")
+
+    def test_what_changes_often_is_told_now_and_then(self):
+        raw = self.listen(f"ids={self.id}")
+        self.event(raw)
+        for _ in range(20):
+            self.web.batch([{"op": "add", "id": self.id, "delta": 1}] * 100)
+        last = 0
+        heard = 0
+        while last < 2000:
+            last = int(self.event(raw)[1]["value"])
+            heard += 1
+        self.assertLess(heard, 500)
+
+    def test_wrong_wishes_are_refused(self):
+        for query in ("", "ids=", "match=", "ids=a,,b", "match=" + "x" * 257, "color=red"):
+            self.assertEqual(self.web.get(f"/v1/changes?{query}").status, 400)
+
+    def test_both_doors_tell_of_the_same_change(self):
+        with self.shared.connect() as listener:
+            listener.call("SUBSCRIBE", self.id)
+            raw = self.listen(f"ids={self.id}")
+            self.event(raw)
+            self.web.post(f"/v1/counters/{self.id}/add", {"delta": 7})
+            self.assertEqual(self.event(raw)[1]["value"], "7")
+            self.assertEqual(listener.read(), ["message", self.id, "7"])
+
+
+class Proof(Shared):
+    flags = ("--flush-interval", "50ms")
+
+    def wait_for_task(self, answer):
+        self.assertEqual(answer.status, 202)
+        def ended():
+            task = self.web.get(answer.json["watch"]).json
+            return task if task["state"] != "running" else None
+        return tallyd.wait_until(ended, 20, "the task ends")
+
+    def test_recount_events_and_value_at_a_time(self):
+        path = f"/v1/counters/{self.id}"
+        before = int(time.time() * 1000)
+        for delta in (5, -2, 10):
+            self.web.post(path + "/add", {"delta": delta})
+        recount = self.web.post(path + "/recount").json
+        self.assertEqual((recount["value"], recount["recount"], recount["agrees"]), ("13", "13", True))
+        page = self.web.get(path + "/events?limit=2").json
+        deltas = [event["delta"] for event in page["events"]]
+        for _ in range(100):
+            if page["cursor"] is None:
+                break
+            page = self.web.get(f"{path}/events?limit=2&cursor={page['cursor']}").json
+            deltas += [event["delta"] for event in page["events"]]
+        self.assertEqual(deltas, ["10", "-2", "5"])
+        at = self.web.get(f"{path}/at?time={before + 3600000}").json
+        self.assertEqual(at["value"], "13")
+        self.assertEqual(self.web.get(f"{path}/at").status, 400)
+        self.assertEqual(self.web.get(f"{path}/at?time=yesterday").status, 400)
+        self.assertEqual(self.web.post("/v1/counters/nothing-here/recount").status, 404)
+
+    def test_history_lifecycle_and_erasure(self):
+        self.web.put(f"/v1/items/{self.id}/reactions/ann")
+        self.web.put(f"/v1/items/{self.id}/reactions/bob")
+        self.web.delete(f"/v1/items/{self.id}/reactions/bob")
+        def history():
+            lines = self.web.get(f"/v1/items/{self.id}/history").json["history"]
+            return lines if len(lines) == 3 else None
+        lines = tallyd.wait_until(history, 10, "the history reaches the store")
+        self.assertEqual([(line["user"], line["kind"]) for line in lines],
+                         [("bob", None), ("bob", "like"), ("ann", "like")])
+        lives = self.web.get(f"/v1/events?counter={self.id}&state=SUCCESS").json["events"]
+        self.assertTrue(lives)
+        self.assertEqual(self.web.get("/v1/events?state=HAPPY").status, 400)
+        self.assertEqual(self.web.get("/v1/users/ann/reactions").json["reactions"],
+                         [{"item": self.id, "reaction": "like"}])
+        task = self.wait_for_task(self.web.delete("/v1/users/ann"))
+        self.assertEqual((task["kind"], task["state"]), ("erase", "done"))
+        self.assertEqual(self.web.get("/v1/users/ann/reactions").json["reactions"], [])
+        self.assertEqual(self.web.get(f"/{self.id}/count").json["likeCount"], 0)
+        self.assertTrue(any(line["what"] == "erase" for line in self.web.get("/v1/audits").json["audits"]))
+
+    def test_recounts_and_audits_are_tasks(self):
+        self.web.post(f"/v1/counters/{self.id}/add", {"delta": 5})
+        for answer in (self.web.post("/v1/recounts", {"match": self.id + "*"}),
+                       self.web.post("/v1/audits", {"match": self.id + "*", "repair": False})):
+            task = self.wait_for_task(answer)
+            self.assertEqual((task["state"], task["found"]), ("done", 0))
+        self.assertGreaterEqual(len(self.web.get("/v1/tasks").json["tasks"]), 2)
+        self.assertEqual(self.web.get("/v1/tasks/99999").status, 404)
+        self.assertEqual(self.web.get("/v1/tasks/x").status, 400)
+
+    def test_the_dead_letters(self):
+        self.assertEqual(self.web.get("/v1/dlq").json["letters"], [])
+        nobody = "/v1/dlq/0190a0b0-0000-7000-8000-000000000000"
+        self.assertEqual(self.web.get(nobody).status, 404)
+        self.assertEqual(self.web.post(nobody).status, 404)
+        self.assertEqual(self.web.delete(nobody).status, 404)
+        self.assertEqual(self.web.get("/v1/dlq/x").status, 400)
+        self.assertEqual(self.web.post("/v1/dlq/redrive").json["count"], 0)
+        self.assertEqual(self.web.post("/v1/dlq/discard").json["count"], 0)
+
+
+class Durability(tallyd.Case):
+    def test_what_was_acknowledged_survives_a_kill(self):
+        server = self.server("--workers", "2")
+        client = web.Web(server.http_port)
+        for number in range(50):
+            self.assertEqual(client.put(f"/v1/items/v/reactions/u{number}").json["ack"], "durable")
+        client.batch([{"op": "add", "id": "views", "delta": 1}] * 100)
+        server.kill()
+        server.start()
+        client = web.Web(server.http_port)
+        self.assertEqual(client.get("/v/count").json["likeCount"], 50)
+        self.assertEqual(client.get("/v1/counters/views").json["value"], "100")
+
+    def test_weaker_acknowledgements_say_so(self):
+        client = web.Web(self.server("--ack", "memory").http_port)
+        self.assertEqual(client.put("/v1/items/v/reactions/ann").json["ack"], "memory")
+
+    def test_an_end_answers_what_has_come_in(self):
+        server = self.server()
+        raw = web.Raw(server.http_port)
+        idle = web.Raw(server.http_port)
+        raw.send(b"PUT /v1/items/v/reactions/ann HTTP/1.1\r\nHost: localhost\r\n\r\n" * 10)
+        listener = web.Raw(server.http_port)
+        listener.send(b"GET /v1/changes?match=* HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        self.assertEqual(listener.read().status, 200)
+        self.assertEqual([raw.read().status for _ in range(10)], [200] * 10)
+        self.assertEqual(server.stop(), 0)
+        for one in (raw, idle, listener):
+            self.assertIsNone(one.read() if one is not listener else None)
+            one.close()
+
+    def test_without_a_store_questions_to_it_are_refused(self):
+        client = web.Web(self.server("--store", "none").http_port)
+        client.put("/v1/items/v/reactions/ann")
+        for path in ("/v1/events", "/v1/items/v/history", "/v1/tasks"):
+            answer = client.get(path)
+            self.assertEqual((answer.status, answer.problem), (503, "unavailable"))
+            self.assertIn("retry-after", answer.headers)
+        self.assertEqual(client.get("/v1/status").json["pipeline"], None)
+
+    def test_the_door_can_be_off(self):
+        server = self.server(http="off")
+        self.assertNotIn("door=http", server.messages())
+        self.assertEqual(server.connect().call("PING"), "PONG")
+
+    def test_beyond_this_machine_it_needs_a_password(self):
+        refused = self.server(start=False, http="0.0.0.0:0")
+        self.assertNotEqual(refused.start_fails(), 0)
+        self.assertIn("without a password", refused.said)
+
+
+if __name__ == "__main__":
+    tallyd.main()
