@@ -2,8 +2,11 @@
  * done once more, with a savepoint for each, so that the others need not pay for it. */
 #include <assert.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
+#include "base/memory.h"
 #include "store/sqlite/own.h"
 
 static enum err run_plain(struct sqlite_store *store, enum statement which, struct error *error)
@@ -96,10 +99,37 @@ static enum err pass_or_wait(struct sqlite_store *store, struct store_batch *bat
     return set_aside(store, batch, i, LIFECYCLE_PENDING, error);
 }
 
+/* Units in the order of their rows, as far as these are known: neighbours share pages. */
+static int by_place(const void *a, const void *b)
+{
+    const struct unit_place *left = a;
+    const struct unit_place *right = b;
+    if (left->number != right->number)
+        return left->number < right->number ? -1 : 1;
+    return (left->unit > right->unit) - (left->unit < right->unit);
+}
+
+static void sort_units(struct sqlite_store *store, const struct store_batch *batch)
+{
+    if (store->place_capacity < batch->unit_count) {
+        store->place_capacity = batch->unit_count;
+        store->places =
+            memory_resize(store->places, store->place_capacity * sizeof(*store->places));
+    }
+    for (size_t i = 0; i < batch->unit_count; i++) {
+        uint64_t number = ids_get(&store->ids, hash_stable(batch->units[i].id));
+        store->places[i] = (struct unit_place){number == 0 ? UINT64_MAX : number, i};
+    }
+    if (batch->unit_count > 1)
+        qsort(store->places, batch->unit_count, sizeof(*store->places), by_place);
+}
+
 static enum err apply_plainly(struct sqlite_store *store, struct store_batch *batch,
                               bool *ret_refused, struct error *error)
 {
-    for (size_t i = 0; i < batch->unit_count; i++) {
+    sort_units(store, batch);
+    for (size_t place = 0; place < batch->unit_count; place++) {
+        size_t i = store->places[place].unit;
         struct store_unit *unit = &batch->units[i];
         bool waits;
         enum err err = pass_or_wait(store, batch, i, &waits, error);

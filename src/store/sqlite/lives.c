@@ -98,7 +98,7 @@ enum err lives_add(struct sqlite_store *store, const struct store_unit *unit,
         db_bind_blob(statement, 12, raw);
         store->waiting[state]++;
     }
-    db_bind_int(statement, 13, (int64_t)++store->lives_last);
+    store->lives_last++;
     if (store->lives_first == 0)
         store->lives_first = store->lives_last;
     return db_run(&store->db, statement, error);

@@ -60,6 +60,12 @@ struct user_gap {
     uint32_t last;
 };
 
+/* A unit of the batch, and the row it is about. */
+struct unit_place {
+    uint64_t number;
+    size_t unit;
+};
+
 struct sqlite_store {
     struct store base;
     struct env *env;
@@ -97,6 +103,8 @@ struct sqlite_store {
     struct sets_touch *touches;
     struct sets_touch *spare;
     size_t touch_capacity;
+    struct unit_place *places;
+    size_t place_capacity;
     struct sets_list list;
     struct buffer sets;
     struct buffer text;
@@ -180,7 +188,7 @@ enum err users_add(struct sqlite_store *store, const struct store_batch *batch,
 enum err users_number(struct sqlite_store *store, const struct store_reaction *reaction,
                       uint32_t *ret_number, struct error *error);
 enum err users_of_name(struct sqlite_store *store, struct db *db, struct slice name,
-                    uint32_t *ret_number, struct error *error);
+                       uint32_t *ret_number, struct error *error);
 /* Moves users from the tail to the index: when there are enough of them, or at once. */
 enum err users_merge(struct sqlite_store *store, bool at_once, bool *ret_merged,
                      struct error *error);

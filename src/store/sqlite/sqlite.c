@@ -441,6 +441,7 @@ static void sqlite_close(struct store *base)
     free(store->gaps);
     free(store->touches);
     free(store->spare);
+    free(store->places);
     sets_list_done(&store->list);
     buffer_done(&store->sets);
     buffer_done(&store->text);

@@ -54,16 +54,17 @@
     X(SQL_GAP_ADD, "INSERT OR REPLACE INTO user_gaps VALUES(?1, ?2)")                             \
     X(SQL_GAP_REMOVE, "DELETE FROM user_gaps WHERE first=?1")                                     \
     /* history */                                                                                 \
-    X(SQL_HISTORY_ADD, "INSERT INTO history VALUES(?1, ?2, ?3, ?4, ?5)")                          \
+    X(SQL_HISTORY_ADD, "INSERT INTO history VALUES(NULL, ?1, ?2, ?3, ?4)")                        \
     X(SQL_HISTORY_ENDS, "SELECT (SELECT min(row) FROM history), (SELECT max(row) FROM history)")  \
     X(SQL_HISTORY_BACK, "SELECT row, item, user, kind, time_ms FROM history WHERE row<?1 "        \
                         "ORDER BY row DESC LIMIT ?2")                                             \
     X(SQL_HISTORY_THIN, "DELETE FROM history WHERE row<=(SELECT max(row) FROM (SELECT row FROM "  \
-                        "history ORDER BY row LIMIT ?2)) AND time_ms<?1")                         \
+                        "history ORDER BY row LIMIT ?2)) AND time_ms<?1 AND "                     \
+                        "row<(SELECT max(row) FROM history)")                                     \
     X(SQL_HISTORY_STUB, "UPDATE history SET user=?2 WHERE user=?1")                               \
     X(SQL_GONE_THIN, "DELETE FROM entries WHERE type=2 AND updated_ms<?1")                        \
     /* lives of units */                                                                          \
-    X(SQL_LIFE_ADD, "INSERT INTO count_events VALUES(?13, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, "   \
+    X(SQL_LIFE_ADD, "INSERT INTO count_events VALUES(NULL, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, "  \
                     "?10, ?11, ?12)")                                                             \
     X(SQL_LIFE_DONE, "UPDATE count_events SET state=?2, processed_ms=?3, next_ms=NULL, "          \
                      "raw=NULL, delta=?4 WHERE row=?1")                                           \
@@ -99,7 +100,7 @@
                          "WHERE row<?1 AND state IN (0, 1, 3) ORDER BY row DESC LIMIT ?2")        \
     X(SQL_LIVES_THIN, "DELETE FROM count_events WHERE row<=(SELECT max(row) FROM (SELECT row "    \
                       "FROM count_events WHERE state IN (2, 4) ORDER BY row LIMIT ?2)) "          \
-                      "AND created_ms<?1 AND "                                                    \
+                      "AND created_ms<?1 AND row<(SELECT max(row) FROM count_events) AND "        \
                       "state IN (2, 4)")                                                          \
     /* dead letters */                                                                            \
     X(SQL_LETTER_ADD, "INSERT INTO dead_letters VALUES(NULL, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, "    \

@@ -119,19 +119,10 @@ enum err sqlite_thin(struct store *base, int64_t lives_before_ms, int64_t histor
         uint64_t gone = 0;
         err = thin_table(store, SQL_GONE_THIN, history_before_ms, 0, &gone, error);
     }
-    uint64_t lives_last = store->lives_last;
-    uint64_t history_last = store->history_last;
     if (!err)
         err = store_read_ends(store, error);
     if (err)
         return store_abandon(store, err);
-    /* Rows keep growing when all of them are gone: cursors depend on it. */
-    store->lives_last = lives_last;
-    store->history_last = history_last;
-    if (store->lives_first == 0)
-        store->lives_first = lives_last + 1;
-    if (store->history_first == 0)
-        store->history_first = history_last + 1;
     return store_commit(store, error);
 }
 

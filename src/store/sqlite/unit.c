@@ -521,24 +521,24 @@ static enum err write_history(struct sqlite_store *store, const struct store_uni
     sqlite3_stmt *statement = db_take(&store->db, SQL_HISTORY_ADD, error);
     if (!statement)
         return ERR_UNAVAILABLE;
-    db_bind_int(statement, 2, item);
+    db_bind_int(statement, 1, item);
     for (size_t i = 0; i < unit->reaction_count; i++) {
         const struct store_reaction *reaction = &unit->reactions[i];
         uint32_t number = 0;
         enum err err = reaction->erased ? ERR_OK : users_number(store, reaction, &number, error);
         if (err)
             return err;
-        db_bind_int(statement, 1, (int64_t)++store->history_last);
         if (reaction->erased)
-            db_bind_null(statement, 3);
+            db_bind_null(statement, 2);
         else
-            db_bind_int(statement, 3, reaction->named ? -1 - (int64_t)number : (int64_t)number);
-        db_bind_int(statement, 4, kind_find(&store->kinds, reaction->after));
-        db_bind_int(statement, 5, reaction->time_ms);
+            db_bind_int(statement, 2, reaction->named ? -1 - (int64_t)number : (int64_t)number);
+        db_bind_int(statement, 3, kind_find(&store->kinds, reaction->after));
+        db_bind_int(statement, 4, reaction->time_ms);
         err = db_run(&store->db, statement, error);
         if (err)
             return err;
     }
+    store->history_last += unit->reaction_count;
     if (store->history_first == 0 && store->history_last > 0)
         store->history_first = 1;
     return ERR_OK;

@@ -278,7 +278,7 @@ static enum err pick(struct db *db, const uint32_t *numbers, size_t count, struc
 
 /* The tail first: what leaves it is in the index before. */
 enum err users_of_name(struct sqlite_store *store, struct db *db, struct slice name,
-                    uint32_t *ret_number, struct error *error)
+                       uint32_t *ret_number, struct error *error)
 {
     uint64_t hash = hash_stable(name);
     uint32_t numbers[CANDIDATES];
