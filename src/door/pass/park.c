@@ -138,6 +138,7 @@ static void append(struct pass *pass, struct parked *parked)
         link = &pass->parked_last->next;
     *link = parked;
     pass->parked_last = parked;
+    pass->has_unseen = pass->has_unseen || parked->cold > 0;
     gauge_add(&pass->stats.waits, parked->request_count);
 }
 
@@ -351,6 +352,8 @@ bool park_look(struct pass *pass)
         sweep(pass);
     }
     pass->arrivals = atomic_load(&pass->service->hot->arrivals);
+    if (pass->arrivals == pass->looked && !pass->has_unseen)
+        return true;
     gather_cold(pass);
     if (pass->op_count > 0 && !pass_run_batch(pass, retried))
         return false;
@@ -358,6 +361,8 @@ bool park_look(struct pass *pass)
     /* Said before the last look: what is loaded in between is seen, or wakes us. */
     uint64_t seen = oldest_seen(pass);
     atomic_store(&pass->cold_seen, seen);
+    pass->looked = pass->arrivals;
+    pass->has_unseen = seen < pass->arrivals;
     if (seen != UINT64_MAX && seen != atomic_load(&pass->service->hot->arrivals))
         waker_wake(pass->waker);
     return true;
@@ -384,6 +389,7 @@ void park_tick(struct pass *pass)
             refuse_cold(parked);
     }
     sweep(pass);
+    atomic_store(&pass->cold_seen, oldest_seen(pass));
     waker_wake(pass->waker); /* for the end of a pass, which sees to what was answered */
 }
 

@@ -174,6 +174,8 @@ struct pass {
     struct parked *parked_last;
     struct park_room *kept; /* NULL: nothing parked points into the room */
     uint64_t arrivals;      /* hot->arrivals before the last batch */
+    uint64_t looked;        /* hot->arrivals when all cold ones had been run again */
+    bool has_unseen;        /* some were parked since, or did not fit into the batch */
     uint64_t round;         /* of looking through what is parked */
     uint64_t jobs_seen;
     _Atomic uint64_t jobs_done; /* grows on the desk's threads */

@@ -61,7 +61,7 @@ static void decide(struct fake_hot *hot, struct op *op)
         op->code = ERR_COLD;
         return;
     }
-    op->code = ERR_OK;
+    op->code = op->id.data[0] == '!' ? ERR_NOT_FOUND : ERR_OK;
     op->value = number_of(++hot->decided);
     op->ticket = op_is_write(op->kind) ? ++hot->ticket : 0;
     if (op->counts)
@@ -530,6 +530,53 @@ TEST(what_is_parked_when_the_door_closes_is_refused)
     rig_free(rig);
 }
 
+/* ---- tests: figures ---- */
+
+TEST(ops_are_counted_by_result_and_timed)
+{
+    struct rig *rig = rig_new();
+    rig->log.reached = 0;
+    ask(rig, &rig->a, "a1");
+    ask_two(rig, &rig->b, "b1", "b2");
+    pass_op(&rig->pass, OP_GET, in_room(rig, "c1"));
+    pass_request(&rig->pass, &rig->c, 1, answer_ids, NULL);
+    pass_op(&rig->pass, OP_GET, in_room(rig, "!c2")); /* there is none */
+    pass_request(&rig->pass, &rig->c, 1, answer_ids, NULL);
+    pass_end(&rig->pass);
+    struct metrics_door figures = {0};
+    pass_add_figures(&rig->pass, &figures);
+    assert_int_equal(figures.writes[METRICS_OK], 3);
+    assert_int_equal(figures.reads[METRICS_OK], 1);
+    assert_int_equal(figures.reads[METRICS_REFUSED], 1);
+    assert_int_equal(histogram_count(&figures.read_time), 2);
+    assert_int_equal(histogram_count(&figures.write_time), 0); /* they are not safe yet */
+
+    rig->env.now_ns += 1000000;
+    rig->log.reached = rig->hot.ticket;
+    pass_end(&rig->pass);
+    figures = (struct metrics_door){0};
+    pass_add_figures(&rig->pass, &figures);
+    assert_int_equal(histogram_count(&figures.write_time), 3);
+    assert_int_equal(figures.write_time.sum_ns, 3000000);
+    rig_free(rig);
+}
+
+TEST(the_time_of_what_was_cold_begins_when_it_was_parked)
+{
+    struct rig *rig = rig_new();
+    pass_op(&rig->pass, OP_GET, in_room(rig, "?x"));
+    pass_request(&rig->pass, &rig->a, 1, answer_ids, NULL);
+    pass_end(&rig->pass);
+    rig->env.now_ns += 5000000;
+    arrive(rig, 'x');
+    pass_end(&rig->pass);
+    struct metrics_door figures = {0};
+    pass_add_figures(&rig->pass, &figures);
+    assert_int_equal(figures.reads[METRICS_OK], 1);
+    assert_int_equal(figures.read_time.sum_ns, 5000000);
+    rig_free(rig);
+}
+
 /* ---- tests: jobs ---- */
 
 struct text_job {
@@ -625,6 +672,8 @@ RUN(cmocka_unit_test(a_cold_request_waits_and_others_are_answered),
     cmocka_unit_test(what_stays_cold_is_refused_after_ten_seconds),
     cmocka_unit_test(many_may_be_parked), cmocka_unit_test(a_batch_of_cold_ops_may_be_done_later),
     cmocka_unit_test(what_is_parked_when_the_door_closes_is_refused),
+    cmocka_unit_test(ops_are_counted_by_result_and_timed),
+    cmocka_unit_test(the_time_of_what_was_cold_begins_when_it_was_parked),
     cmocka_unit_test(a_job_answers_when_it_is_done),
     cmocka_unit_test(a_desk_that_is_full_is_said_at_once),
     cmocka_unit_test(a_job_that_was_never_run_is_freed_with_the_door))
