@@ -476,7 +476,28 @@ static void deal_with(struct proof *proof, const struct sight *sight, const stru
 typedef void sight_fn(struct proof *proof, const struct sight *sight, const struct number *by,
                       void *arg);
 
-/* Looks at all ids and tells of each sight that differs. */
+static bool is_of_store(const struct sight *sight)
+{
+    return sight->place == PLACE_STORE || sight->place == PLACE_STORE_MEMBERS;
+}
+
+static enum err judge(struct proof *proof, const struct sight *sight, sight_fn *differs, void *arg,
+                      struct error *error)
+{
+    struct number by = number_of(0);
+    bool is_explained = false;
+    enum err err = difference(proof, sight, &by, error);
+    bool is_short = !err && number_compare(&by, &(struct number){0}) != 0;
+    if (is_short && is_of_store(sight))
+        err = has_waiting(proof, sight->id, &is_explained, error);
+    if (!err && is_short && !is_explained)
+        differs(proof, sight, &by, arg);
+    number_done(&by);
+    return err;
+}
+
+/* Looks at all ids and tells of each sight that differs; the store's first, since memory may
+ * be put right from there. */
 static enum err compare(struct proof *proof, const struct proof_ids *ids, sight_fn *differs,
                         void *arg, struct error *error)
 {
@@ -488,19 +509,12 @@ static enum err compare(struct proof *proof, const struct proof_ids *ids, sight_
         err = look(proof, &sights, next_id(ids, &at), error);
     if (!err)
         err = read_log(proof, &sights, error);
-    for (size_t i = 0; !err && i < sights.count; i++) {
-        const struct sight *sight = &sights.list[i];
-        struct number by = number_of(0);
-        bool is_explained = false;
-        err = difference(proof, sight, &by, error);
-        bool is_short = !err && number_compare(&by, &(struct number){0}) != 0;
-        bool is_store = sight->place == PLACE_STORE || sight->place == PLACE_STORE_MEMBERS;
-        if (is_short && is_store)
-            err = has_waiting(proof, sight->id, &is_explained, error);
-        if (!err && is_short && !is_explained)
-            differs(proof, sight, &by, arg);
-        number_done(&by);
-    }
+    for (size_t i = 0; !err && i < sights.count; i++)
+        if (is_of_store(&sights.list[i]))
+            err = judge(proof, &sights.list[i], differs, arg, error);
+    for (size_t i = 0; !err && i < sights.count; i++)
+        if (!is_of_store(&sights.list[i]))
+            err = judge(proof, &sights.list[i], differs, arg, error);
     sights_done(&sights);
     return err;
 }

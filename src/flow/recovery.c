@@ -2,13 +2,16 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <stdlib.h>
 
+#include "base/memory.h"
 #include "base/message.h"
 #include "core/event.h"
 
-#define SECOND_NS 1000000000u
-#define AHEAD     32u /* events */
-#define LOADS_MAX 16u /* for one event: its item, its slice, its user, its key */
+#define SECOND_NS    1000000000u
+#define AHEAD        32u /* events */
+#define SEGMENTS_MAX 65536u
+#define LOADS_MAX    16u /* for one event: its item, its slice, its user, its key */
 
 struct replay {
     struct env *env;
@@ -135,18 +138,32 @@ enum err recovery_run(struct env *env, struct log *log, struct hot *hot, struct 
     return run(env, log, hot, NULL, from, ret_recovery, error);
 }
 
+static enum err is_ahead(struct log_position mark, struct log_position end, struct error *error)
+{
+    return error_set(error, ERR_INVALID,
+                     "the store is at segment %" PRIu64 ", offset %" PRIu64 ", but the log ends at "
+                     "segment %" PRIu64 ", offset %" PRIu64 ": bring back the whole log, or move "
+                     "the store away and it is made anew from the log",
+                     mark.segment, mark.offset, end.segment, end.offset);
+}
+
 /* Do store and log belong together? A log that begins behind the mark has lost what
  * the store lacks; one that ends before it is another log, or was cut. */
-static enum err check_begin(struct log *log, struct log_position mark, struct error *error)
+static enum err check_segments(struct log *log, struct log_position mark, struct error *error)
 {
-    struct log_segment first;
-    size_t count = log_segments(log, &first, 1);
-    if (count == 0 || first.number <= 1 || first.number <= mark.segment)
-        return ERR_OK;
-    return error_set(error, ERR_INVALID,
-                     "the log begins with segment %" PRIu64 ", but the store has only what is "
-                     "before segment %" PRIu64 ": bring back the newest copy of the store",
-                     first.number, mark.segment > 0 ? mark.segment : 1);
+    struct log_segment *segments = memory_take(SEGMENTS_MAX * sizeof(*segments));
+    size_t count = log_segments(log, segments, SEGMENTS_MAX);
+    uint64_t first = count > 0 ? segments[0].number : 1;
+    uint64_t last = count > 0 && count <= SEGMENTS_MAX ? segments[count - 1].number : 0;
+    free(segments);
+    if (first > 1 && first > mark.segment)
+        return error_set(error, ERR_INVALID,
+                         "the log begins with segment %" PRIu64 ", but the store has only what is "
+                         "before segment %" PRIu64 ": bring back the newest copy of the store",
+                         first, mark.segment > 0 ? mark.segment : 1);
+    if (mark.segment > last && count <= SEGMENTS_MAX)
+        return is_ahead(mark, (struct log_position){last, 0}, error);
+    return ERR_OK;
 }
 
 static enum err check_end(struct log *log, struct log_position mark, struct error *error)
@@ -154,11 +171,7 @@ static enum err check_end(struct log *log, struct log_position mark, struct erro
     struct log_position end = log_end(log);
     if (mark.segment < end.segment || (mark.segment == end.segment && mark.offset <= end.offset))
         return ERR_OK;
-    return error_set(error, ERR_INVALID,
-                     "the store is at segment %" PRIu64 ", offset %" PRIu64 ", but the log ends at "
-                     "segment %" PRIu64 ", offset %" PRIu64 ": bring back the whole log, or move "
-                     "the store away and it is made anew from the log",
-                     mark.segment, mark.offset, end.segment, end.offset);
+    return is_ahead(mark, end, error);
 }
 
 enum err recovery_run_behind(struct env *env, struct log *log, struct hot *hot,
@@ -167,7 +180,7 @@ enum err recovery_run_behind(struct env *env, struct log *log, struct hot *hot,
 {
     assert(env && log && hot && loader && mark && ret_recovery);
 
-    enum err err = check_begin(log, mark->position, error);
+    enum err err = check_segments(log, mark->position, error);
     if (err)
         return err;
     hot_begin(hot, mark);
