@@ -725,10 +725,7 @@ void http_call_ack(struct http_call *call, struct http_text *to)
 
 void http_call_write_kind(struct http_call *call, struct http_text *to, uint8_t kind)
 {
-    if (kind == KIND_NONE)
-        HTTP_TEXT(to, "null");
-    else
-        http_text_string(to, kinds_name(call->client->worker->service->kinds, kind));
+    http_text_add(to, call->client->worker->kinds[kind]);
 }
 
 void http_call_write_counts(struct http_call *call, struct http_text *to, const int64_t *counts)
@@ -736,7 +733,7 @@ void http_call_write_counts(struct http_call *call, struct http_text *to, const 
     const struct kinds *kinds = call->client->worker->service->kinds;
     for (unsigned i = 0; i < kinds->count; i++) {
         http_text_add(to, i == 0 ? SLICE("{") : SLICE(","));
-        http_text_string(to, kinds_name(kinds, (uint8_t)(i + 1)));
+        http_text_add(to, call->client->worker->kinds[i + 1]);
         HTTP_TEXT(to, ":");
         http_text_count(to, counts[i]);
     }

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "door/http/http_scan.h"
 #include "door/http/http_url.h"
 
 struct reader {
@@ -40,17 +41,6 @@ static struct http_json *append(struct reader *reader, enum http_json_type type)
 }
 
 /* ---- strings ---- */
-
-/* What needs a closer look within a string. */
-static const bool is_special[256] = {
-    ['"'] = true, ['\\'] = true, [0] = true,  [1] = true,  [2] = true,
-    [3] = true,   [4] = true,    [5] = true,  [6] = true,  [7] = true,
-    [8] = true,   [9] = true,    [10] = true, [11] = true, [12] = true,
-    [13] = true,  [14] = true,   [15] = true, [16] = true, [17] = true,
-    [18] = true,  [19] = true,   [20] = true, [21] = true, [22] = true,
-    [23] = true,  [24] = true,   [25] = true, [26] = true, [27] = true,
-    [28] = true,  [29] = true,   [30] = true, [31] = true, [0x80 ... 0xff] = true,
-};
 
 static bool read_hex4(struct reader *reader, unsigned *ret_unit)
 {
@@ -171,9 +161,7 @@ static bool read_string_rest(struct reader *reader, const char *begin, struct sl
 static bool read_string(struct reader *reader, struct slice *ret_text)
 {
     char *begin = reader->at;
-    char *at = begin;
-    while (at < reader->end && !is_special[(unsigned char)*at])
-        at++;
+    char *at = begin + http_scan_plain(begin, (size_t)(reader->end - begin));
     reader->at = at;
     if (at < reader->end && *at == '"') {
         *ret_text = (struct slice){begin, (size_t)(at - begin)};

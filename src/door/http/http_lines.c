@@ -12,7 +12,7 @@
 #define LINE_VALUES     64u   /* of JSON */
 #define OUT_BYTES_MAX   (64u << 20)
 #define WHY_SIZE        160u
-#define LINE_ROOM_BYTES 192u /* for an answer without a big number */
+#define LINE_ROOM_BYTES 256u /* for an answer without a big number */
 
 /* A line that has no op. */
 struct failure {
@@ -32,6 +32,7 @@ struct http_lines {
     struct failure *failures; /* owned: of the stretch, in order */
     size_t failure_count;
     size_t failure_room;
+    struct slice ack; /* "durable" */
     struct http_text out;
     char *key_memory;        /* owned: "key:line" of the stretch, for a key of the whole */
     struct http_lines *next; /* in the worker's list of those that go on */
@@ -271,14 +272,11 @@ static void write_failure(struct http_text *out, uint64_t line, enum http_proble
     HTTP_TEXT(out, "}\n");
 }
 
-/* What differs by the kind of op: value, or reaction. */
+/* What differs by the kind of op. */
 static void write_rest(struct http_lines *lines, const struct op *op)
 {
     struct http_text *out = &lines->out;
-    if (op_has_user(op->kind)) {
-        HTTP_TEXT(out, ",\"reaction\":");
-        http_call_write_kind(&lines->call, out, op->held);
-    } else if (op->kind != OP_DELETE) {
+    if (!op_has_user(op->kind) && op->kind != OP_DELETE) {
         HTTP_TEXT(out, ",\"value\":");
         http_text_number(out, &op->value);
     }
@@ -286,7 +284,7 @@ static void write_rest(struct http_lines *lines, const struct op *op)
         HTTP_TEXT(out, ",\"repeated\":true");
     if (op_is_write(op->kind)) {
         HTTP_TEXT(out, ",\"ack\":\"");
-        http_text_add(out, slice_of(ack_name(lines->call.client->worker->service->ack)));
+        http_text_add(out, lines->ack);
         HTTP_TEXT(out, "\"}\n");
     } else {
         http_call_as_of(&lines->call, out);
@@ -309,8 +307,20 @@ static void write_op(struct http_lines *lines, uint64_t line, const struct op *o
     to = PUT(to, "{\"line\":");
     to = decimal_format_unsigned(to, line);
     to = PUT(to, ",\"status\":200");
-    if (op_is_write(op->kind))
+    bool is_write = op_is_write(op->kind);
+    if (is_write)
         to = op->changed ? PUT(to, ",\"changed\":true") : PUT(to, ",\"changed\":false");
+    if (op_has_user(op->kind)) {
+        to = PUT(to, ",\"reaction\":");
+        to = put(to, lines->call.client->worker->kinds[op->held]);
+        if (is_write && !op->repeated) { /* nearly every line */
+            to = PUT(to, ",\"ack\":\"");
+            to = put(to, lines->ack);
+            to = PUT(to, "\"}\n");
+            out->bytes.size = (size_t)(to - out->bytes.data);
+            return;
+        }
+    }
     out->bytes.size = (size_t)(to - out->bytes.data);
     write_rest(lines, op);
 }
@@ -403,6 +413,7 @@ void http_batch(struct http_call *call)
     lines->call.extra = lines;
     lines->at = (char *)call->body.data;
     lines->end = lines->at + size_of_lines(call->body);
+    lines->ack = slice_of(ack_name(client->worker->service->ack));
     http_text_init(&lines->out, OUT_BYTES_MAX);
     take_stretch(lines);
     if (lines->at < lines->end) {

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "door/http/http_scan.h"
 #include "door/http/http_url.h"
 
 void http_text_init(struct http_text *text, size_t max_bytes)
@@ -32,11 +33,6 @@ void http_text_printf(struct http_text *text, const char *format, ...)
 }
 
 /* ---- strings ---- */
-
-static bool is_plain(unsigned char c)
-{
-    return c >= 0x20 && c < 0x80 && c != '"' && c != '\\' && c != 0x7f;
-}
 
 /* One byte or sequence that is not plain; returns how many bytes it was. */
 static size_t add_special(struct http_text *text, const char *at, size_t left)
@@ -66,15 +62,14 @@ static size_t add_special(struct http_text *text, const char *at, size_t left)
 void http_text_string(struct http_text *text, struct slice value)
 {
     HTTP_TEXT(text, "\"");
-    const char *at = value.data;
-    const char *end = value.data + value.size;
-    while (at < end) {
-        const char *begin = at;
-        while (at < end && is_plain((unsigned char)*at))
-            at++;
-        http_text_add(text, (struct slice){begin, (size_t)(at - begin)});
-        if (at < end)
-            at += add_special(text, at, (size_t)(end - at));
+    size_t done = 0;
+    while (done < value.size) {
+        const char *at = value.data + done;
+        size_t plain = http_scan_plain(at, value.size - done);
+        http_text_add(text, (struct slice){at, plain});
+        done += plain;
+        if (done < value.size)
+            done += add_special(text, at + plain, value.size - done);
     }
     HTTP_TEXT(text, "\"");
 }

@@ -146,6 +146,26 @@ static void look_at_drain(struct http_worker *worker)
 
 /* ---- life ---- */
 
+/* The names of the kinds as they stand in every answer about reactions. */
+static void write_kinds(struct http_worker *worker)
+{
+    const struct kinds *kinds = worker->service->kinds;
+    size_t ends[LIMIT_KINDS + 1];
+    struct http_text *text = &worker->kinds_text;
+    http_text_init(text, ROOM_BLOCK_BYTES);
+    for (unsigned kind = 0; kind <= kinds->count; kind++) {
+        if (kind == KIND_NONE)
+            HTTP_TEXT(text, "null");
+        else
+            http_text_string(text, kinds_name(kinds, (uint8_t)kind));
+        ends[kind] = text->bytes.size;
+    }
+    for (unsigned kind = 0; kind <= kinds->count; kind++) {
+        size_t begin = kind == 0 ? 0 : ends[kind - 1];
+        worker->kinds[kind] = (struct slice){text->bytes.data + begin, ends[kind] - begin};
+    }
+}
+
 void http_worker_init(struct http_worker *worker, struct http *http, struct service *service,
                       unsigned index)
 {
@@ -153,6 +173,7 @@ void http_worker_init(struct http_worker *worker, struct http *http, struct serv
     worker->service = service;
     worker->like = kinds_find(service->kinds, SLICE("like"));
     worker->index = index;
+    write_kinds(worker);
     lock_init(&worker->lock);
     pass_init(&worker->pass, service, index, &http_client_door, worker);
     http_text_init(&worker->body, BODY_BYTES_MAX);
@@ -196,6 +217,7 @@ void http_worker_done(struct http_worker *worker)
     timer_free(worker->tick);
     pass_done(&worker->pass);
     http_text_done(&worker->body);
+    http_text_done(&worker->kinds_text);
     free(worker->values);
     lock_done(&worker->lock);
 }

@@ -46,6 +46,8 @@ struct http_worker {
     struct http *http;       /* borrowed */
     struct service *service; /* borrowed */
     uint8_t like;            /* the kind that is meant where none is named; KIND_NONE = none */
+    struct slice kinds[LIMIT_KINDS + 1]; /* as JSON: null, "like", ... */
+    struct http_text kinds_text;         /* what they point into */
     unsigned index;
 
     struct loop *loop; /* borrowed; NULL until http_listen() */
