@@ -120,12 +120,12 @@ void sums_watch_all(struct sums *sums)
     sums->takes_all = true;
 }
 
-static void begin_anew(const struct sums *sums, struct sums_entry *entry, uint32_t incarnation)
+/* What was counted so far is no part of it. */
+static void forget(const struct sums *sums, struct sums_entry *entry, uint32_t incarnation)
 {
     number_done(&entry->value);
     memset(entry->counts, 0, sums->kinds->count * sizeof(*entry->counts));
     entry->is_item = false;
-    entry->begins = true;
     entry->incarnation = incarnation;
 }
 
@@ -145,11 +145,14 @@ static void count_event(const struct sums *sums, struct sums_entry *entry,
     if (event->incarnation < entry->incarnation)
         return;
     if (event->type == EVENT_DELETE) {
-        begin_anew(sums, entry, event->next_incarnation);
+        forget(sums, entry, event->next_incarnation);
+        entry->begins = true;
         return;
     }
+    /* Nothing is made anew without a deletion: if we have seen none, it came before the first
+     * event that we were given, and what was counted since was late. */
     if (event->incarnation > entry->incarnation)
-        begin_anew(sums, entry, event->incarnation);
+        forget(sums, entry, event->incarnation);
     entry->events++;
     if (event->type == EVENT_REACT) {
         entry->is_item = true;
