@@ -87,14 +87,6 @@ struct entry *cell_find(struct cell *cell, uint64_t hash, struct slice id)
     return ref == HEAP_NONE ? NULL : heap_at(&cell->heap, ref);
 }
 
-struct entry *cell_use(struct cell *cell, const struct op *op)
-{
-    struct entry *entry = cell_find(cell, op->hash, op->target);
-    if (entry)
-        entry->used = cell->clock;
-    return entry;
-}
-
 struct entry *cell_put(struct cell *cell, uint64_t hash, struct slice id, uint8_t kind,
                        uint32_t incarnation)
 {

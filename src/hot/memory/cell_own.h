@@ -27,7 +27,13 @@ void cell_drop(struct cell *cell, uint64_t hash, struct entry *entry);
 void cell_take_out(struct cell *cell, uint64_t hash, struct entry *entry);
 
 /* The record of an op's target, or NULL; it counts as used. */
-struct entry *cell_use(struct cell *cell, const struct op *op);
+static inline struct entry *cell_use(struct cell *cell, const struct op *op)
+{
+    struct entry *entry = cell_find(cell, op->hash, op->target);
+    if (entry)
+        entry->used = cell->clock;
+    return entry;
+}
 
 /* There is no record of the target. True: the store may have it, and the op has to wait
  * or is refused: op->code. */

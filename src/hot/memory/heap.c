@@ -34,8 +34,9 @@ void heap_done(struct heap *heap)
     assert(heap);
 
     for (uint32_t i = 0; i < heap->chunk_count; i++)
-        if (heap->chunks[i].bytes)
-            pages_give(heap->chunks[i].bytes, HEAP_CHUNK_BYTES);
+        if (heap->bytes[i])
+            pages_give(heap->bytes[i], HEAP_CHUNK_BYTES);
+    free(heap->bytes);
     free(heap->chunks);
     *heap = (struct heap){0};
 }
@@ -74,6 +75,7 @@ static uint32_t place_for_chunk(struct heap *heap)
     assert(heap->chunk_count < CHUNKS_MAX);
     if (heap->chunk_count == heap->chunk_capacity) {
         heap->chunk_capacity += heap->chunk_capacity / 2 + 8;
+        heap->bytes = memory_resize(heap->bytes, heap->chunk_capacity * sizeof(*heap->bytes));
         heap->chunks = memory_resize(heap->chunks, heap->chunk_capacity * sizeof(*heap->chunks));
     }
     return heap->chunk_count++;
@@ -83,8 +85,8 @@ static void add_chunk(struct heap *heap, uint32_t class)
 {
     /* Zeroed, so that a walk sees what is not in use yet. */
     uint32_t number = place_for_chunk(heap);
-    heap->chunks[number] = (struct heap_chunk){
-        .bytes = pages_take(HEAP_CHUNK_BYTES), .class = (uint8_t) class, .free_first = HEAP_NONE};
+    heap->bytes[number] = pages_take(HEAP_CHUNK_BYTES);
+    heap->chunks[number] = (struct heap_chunk){.class = (uint8_t) class, .free_first = HEAP_NONE};
 
     uint32_t first = number * HEAP_STEPS_A_CHUNK;
     heap->fresh_next[class] = first;
@@ -104,7 +106,8 @@ static void give_chunk_if_spare(struct heap *heap, uint32_t number)
     if (is_only || is_fresh)
         return;
     from_partial(heap, number);
-    pages_give(chunk->bytes, HEAP_CHUNK_BYTES);
+    pages_give(heap->bytes[number], HEAP_CHUNK_BYTES);
+    heap->bytes[number] = NULL;
     *chunk = (struct heap_chunk){.next = heap->chunk_unused};
     heap->chunk_unused = number;
 }
@@ -178,7 +181,7 @@ uint32_t heap_next(const struct heap *heap, uint32_t ref)
             continue;
         for (step = (step + class - 1) / class * class; step + class <= HEAP_STEPS_A_CHUNK;
              step += class) {
-            if (chunk->bytes[(size_t)step * HEAP_STEP] != 0)
+            if (heap->bytes[number][(size_t)step * HEAP_STEP] != 0)
                 return number * HEAP_STEPS_A_CHUNK + step;
         }
     }
@@ -189,8 +192,8 @@ size_t heap_bytes(const struct heap *heap)
 {
     assert(heap);
 
-    size_t bytes = heap->chunk_capacity * sizeof(*heap->chunks);
+    size_t bytes = heap->chunk_capacity * (sizeof(*heap->chunks) + sizeof(*heap->bytes));
     for (uint32_t i = 0; i < heap->chunk_count; i++)
-        bytes += heap->chunks[i].bytes ? HEAP_CHUNK_BYTES : 0;
+        bytes += heap->bytes[i] ? HEAP_CHUNK_BYTES : 0;
     return bytes;
 }

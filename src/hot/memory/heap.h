@@ -27,7 +27,6 @@
 #define HEAP_NO_CHUNK UINT32_MAX
 
 struct heap_chunk {
-    char *bytes;         /* owned, HEAP_CHUNK_BYTES; NULL: nothing is here */
     uint8_t class;       /* record size in steps */
     uint16_t live;       /* records in use */
     uint32_t free_first; /* list of records that were given back */
@@ -36,7 +35,8 @@ struct heap_chunk {
 };
 
 struct heap {
-    struct heap_chunk *chunks;
+    char **bytes;              /* owned, each HEAP_CHUNK_BYTES; NULL: nothing is here */
+    struct heap_chunk *chunks; /* of each */
     uint32_t chunk_count;
     uint32_t chunk_capacity;
     uint32_t chunk_unused;             /* list of those without bytes */
@@ -55,8 +55,7 @@ void heap_give(struct heap *heap, uint32_t ref, size_t size);
 
 static inline void *heap_at(const struct heap *heap, uint32_t ref)
 {
-    return heap->chunks[ref / HEAP_STEPS_A_CHUNK].bytes +
-           (size_t)(ref % HEAP_STEPS_A_CHUNK) * HEAP_STEP;
+    return heap->bytes[ref / HEAP_STEPS_A_CHUNK] + (size_t)(ref % HEAP_STEPS_A_CHUNK) * HEAP_STEP;
 }
 
 /* The first record in use behind `ref` (HEAP_NONE: the very first); HEAP_NONE

@@ -40,11 +40,11 @@ void item_counts(const struct cell *cell, const struct entry *item, int64_t *ret
 static struct entry *find_item(struct cell *cell, const struct cell_turn *turn, struct op *op)
 {
     struct entry *entry = cell_use(cell, op);
+    if (entry && entry->kind == ENTRY_ITEM)
+        return entry;
     if (!entry)
         cell_is_cold(cell, turn, op);
-    if (!entry || entry->kind == ENTRY_ITEM)
-        return entry;
-    if (!cell_is_expired(cell, entry, turn->now_ms))
+    else if (!cell_is_expired(cell, entry, turn->now_ms))
         op->code = ERR_WRONG_TYPE;
     return NULL;
 }

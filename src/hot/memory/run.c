@@ -311,26 +311,26 @@ static void begin_user(struct memory_hot *hot, struct op *op)
     op->user_number = user.number;
 }
 
-static bool may_add_user(const struct op *op)
+static enum err ask_store(void *arg, struct slice name, uint64_t hash)
 {
-    return op->kind == OP_REACT || op->kind == OP_TOGGLE;
+    return cold_ask_user(arg, hash, name);
 }
 
-/* The number of a user who is not in the dictionary; one whom nobody has heard of
- * gets one, but for REACTION and WITHDRAW, which need none. */
-static enum err number_new_user(struct memory_hot *hot, const struct cell_turn *turn,
-                                const struct op *op, struct user *ret_user)
+/* A user whom nobody has heard of gets a number, but for REACTION and WITHDRAW, which
+ * need none; and not when memory is short: he holds nothing, and may take nothing. */
+static enum err find_user(struct memory_hot *hot, const struct cell_turn *turn, const struct op *op,
+                          struct user *ret_user)
 {
-    bool adds = may_add_user(op);
-    if (adds && turn->tight)
+    bool adds = op->kind == OP_REACT || op->kind == OP_TOGGLE;
+    if (adds && !turn->tight)
+        return users_take_if_new(hot->users, op->user, op->user_hash, hot->cold ? ask_store : NULL,
+                                 hot->cold, ret_user);
+    if (users_find(hot->users, op->user, op->user_hash, ret_user))
+        return ERR_OK;
+    if (adds)
         return ERR_NO_MEMORY;
-    enum err err = hot->cold ? cold_ask_user(hot->cold, op->user_hash, op->user) : ERR_OK;
-    if (err)
-        return err;
     ret_user->class = USER_UNKNOWN;
-    if (adds && !users_take(hot->users, op->user, op->user_hash, ret_user))
-        return ERR_TOO_LARGE;
-    return ERR_OK;
+    return hot->cold ? cold_ask_user(hot->cold, op->user_hash, op->user) : ERR_OK;
 }
 
 /* False: op->code. */
@@ -339,11 +339,7 @@ static bool number_user(struct memory_hot *hot, const struct cell_turn *turn, st
     if (op->user_class == USER_NUMERIC)
         return true;
     struct user user;
-    bool at_once = !hot->cold && !turn->tight && may_add_user(op);
-    bool found = at_once ? users_take(hot->users, op->user, op->user_hash, &user)
-                         : users_find(hot->users, op->user, op->user_hash, &user);
-    if (!found)
-        op->code = number_new_user(hot, turn, op, &user);
+    op->code = find_user(hot, turn, op, &user);
     op->user_class = user.class;
     op->user_number = user.number;
     return op->code == ERR_OK;

@@ -185,8 +185,8 @@ static void need_chunk(struct users *users, uint32_t index)
 }
 
 /* Writes the name of a number and lets it be found. */
-static void put_name(struct users *users, struct stripe *stripe, const struct name *name,
-                     uint64_t hash, uint32_t number, uint32_t at)
+static inline void put_name(struct users *users, struct stripe *stripe, const struct name *name,
+                            uint64_t hash, uint32_t number, uint32_t at)
 {
     need_chunk(users, number / CHUNK_USERS);
     struct name *place = name_at(users, number);
@@ -283,7 +283,8 @@ bool users_find(struct users *users, struct slice name, uint64_t hash, struct us
     return number != NOBODY;
 }
 
-bool users_take(struct users *users, struct slice name, uint64_t hash, struct user *ret_user)
+enum err users_take_if_new(struct users *users, struct slice name, uint64_t hash,
+                           users_new_fn *is_new, void *arg, struct user *ret_user)
 {
     assert(users && ret_user);
     assert(name.size <= LIMIT_USER_BYTES);
@@ -295,15 +296,22 @@ bool users_take(struct users *users, struct slice name, uint64_t hash, struct us
     lock_take(&stripe->lock);
     uint32_t at;
     uint32_t number = find(users, stripe, name, hash, is_short, &wanted, &at);
-    if (number == NOBODY) {
+    enum err err = ERR_OK;
+    if (number == NOBODY && (!is_new || (err = is_new(arg, name, hash)) == ERR_OK)) {
         if (!is_short)
             wanted = keep_long(stripe, stripe_number(hash), name);
         number = append(users, stripe, &wanted, hash, at);
+        err = number == NOBODY ? ERR_TOO_LARGE : ERR_OK;
     }
     lock_release(&stripe->lock);
 
     *ret_user = (struct user){.class = USER_NAMED, .number = number};
-    return number != NOBODY;
+    return err;
+}
+
+bool users_take(struct users *users, struct slice name, uint64_t hash, struct user *ret_user)
+{
+    return users_take_if_new(users, name, hash, NULL, NULL, ret_user) == ERR_OK;
 }
 
 void users_skip(struct users *users, uint64_t next)

@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/error.h"
 #include "base/slice.h"
 #include "core/limits.h"
 
@@ -44,6 +45,14 @@ bool users_find(struct users *users, struct slice name, uint64_t hash, struct us
 /* The same, and gives it a number if it has none. False only when the 2^32
  * numbers are used up. */
 bool users_take(struct users *users, struct slice name, uint64_t hash, struct user *ret_user);
+
+/* Is a name that is not here a new one? Called with a lock held; ERR_OK: it is. */
+typedef enum err users_new_fn(void *arg, struct slice name, uint64_t hash);
+
+/* The same where there is a store: whoever is not here gets a number only if `is_new`
+ * says so; else its answer is returned. ERR_TOO_LARGE when the numbers are used up. */
+enum err users_take_if_new(struct users *users, struct slice name, uint64_t hash,
+                           users_new_fn *is_new, void *arg, struct user *ret_user);
 
 /* Puts a name in with the number that it was given before. False: the name has
  * another number, or the number another name. */

@@ -128,10 +128,10 @@ TEST(one_record_that_comes_and_goes_does_not_move_chunks)
     struct heap heap;
     heap_init(&heap);
     uint32_t ref = take_used(&heap, 40);
-    const void *chunk = heap.chunks[0].bytes;
+    const void *chunk = heap.bytes[0];
     for (int i = 0; i < 10; i++) {
         heap_give(&heap, ref, 40);
-        assert_ptr_equal(heap.chunks[0].bytes, chunk);
+        assert_ptr_equal(heap.bytes[0], chunk);
         ref = take_used(&heap, 40);
     }
     heap_done(&heap);
