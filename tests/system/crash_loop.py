@@ -1,201 +1,33 @@
 """crash_loop.py [--kills N] [--seed N] - kill -9 at random moments, again and again.
 
-Writers count and like over real sockets, and keep a journal: what they are about to send before
-they send it, what was answered after. The server is killed while they work, sometimes while it
-recovers as well, and is started again on the same folder. Then each writer compares:
-
-  - what was answered is there, once;
-  - what was sent without an answer is there or not, but whole and in order; what carries an
-    idempotency key is sent again and is counted once, its answers agreeing;
-  - what was not there after a restart does not come back after a later one.
+Writers (writers.py) count and like over both doors, and keep a journal. The server is killed while
+they work, sometimes while it recovers as well, and is started again on the same folder. Memory is
+short and the retention too, so that counters, items and slices of a large item are dropped and
+loaded all the time. After every kill each writer compares the server with its journal. When a folder
+has lived through its kills, all that is known about a count has to agree: hot values, recount,
+rows of the store, rows of the history, members.
 
 A kill leaves the system's memory alone, so an engine that never syncs would pass: the simulator
 is there for the power cuts."""
 
 import argparse
 import collections
-import contextlib
+import os
 import random
+import sqlite3
 import sys
 import threading
 import time
 
 import tallyd
+from writers import CROWD, ITEMS, KINDS, SHARED
+from writers import Adder, Owner, Reactor, WebAdder, WebReactor
 
 KILL_AFTER_S = (0.05, 1.5)
 KILLS_A_FOLDER = 50  # then a new one begins, since journals and logs grow
-PIPELINE_MAX = 32
-ITEMS = ["video1", "video2/part", "фильм"]
-SHARED = ["shared:a", "shared:b"]
-KINDS = {"LIKE": "like", "DISLIKE": "dislike"}
-
-
-class Writer:
-    """Works on one connection until the server is gone."""
-
-    def __init__(self, name, seed):
-        self.name = name
-        self.random = random.Random(seed)
-        self.failure = None
-        self.answered = 0
-
-    def work(self, port):
-        try:
-            with contextlib.suppress(ConnectionError), tallyd.Connection(port) as client:
-                while True:
-                    self.step(client)
-        except Exception as error:  # pylint: disable=broad-except
-            self.failure = error
-
-    def step(self, client):
-        """Sends some commands at once and reads the answers."""
-        commands = [self.next() for _ in range(self.random.randint(1, PIPELINE_MAX))]
-        client.send(*commands)
-        for _ in commands:
-            reply = client.read()
-            if isinstance(reply, tallyd.ReplyError):
-                raise reply
-            self.answer(reply)
-            self.answered += 1
-
-
-class Owner(Writer):
-    """Counters of its own: every answer is known beforehand."""
-
-    def __init__(self, name, seed):
-        super().__init__(name, seed)
-        self.values = {f"own:{name}:{i}": None for i in range(5)}  # by the last answers
-        self.unanswered = collections.deque()
-
-    def next(self):
-        counter = self.random.choice(list(self.values))
-        command = self.random.choice([
-            ("INCR", counter), ("INCR", counter), ("INCR", counter), ("DECRBY", counter, 7),
-            ("INCRBY", counter, 10 ** self.random.randint(1, 30)), ("SET", counter, 5),
-            ("DEL", counter)])
-        self.unanswered.append(command)
-        return command
-
-    @staticmethod
-    def after(command, value):
-        """The value after the command, None being no counter."""
-        if command[0] == "DEL":
-            return None
-        if command[0] == "SET":
-            return command[2]
-        amount = command[2] if len(command) > 2 else 1
-        return (value or 0) + (-amount if command[0] == "DECRBY" else amount)
-
-    def answer(self, reply):
-        command = self.unanswered.popleft()
-        before = self.values[command[1]]
-        after = self.values[command[1]] = self.after(command, before)
-        expected = {"DEL": int(before is not None), "SET": "OK"}.get(command[0], after)
-        assert str(reply) == str(expected), f"{command}: {reply} instead of {expected}"
-
-    def compare(self, client):
-        possible = {counter: [value] for counter, value in self.values.items()}
-        for command in self.unanswered:
-            states = possible[command[1]]
-            states.append(self.after(command, states[-1]))
-        self.unanswered.clear()
-        for counter, states in possible.items():
-            found = client.call("GET", counter)
-            found = None if found is None else int(found)
-            assert found in states, f"{counter}: {found} instead of one of {states}"
-            self.values[counter] = found
-
-
-class KeyedAdder(Writer):
-    """COUNTER.ADD with idempotency keys to counters that others add to as well."""
-
-    def __init__(self, name, seed):
-        super().__init__(name, seed)
-        self.number = 0
-        self.unanswered = collections.deque()
-        self.answers = {}  # of each command
-        self.sums = collections.Counter()  # of what is answered, by counter
-
-    def next(self):
-        self.number += 1
-        command = ("COUNTER.ADD", self.random.choice(SHARED), str(self.random.randint(-3, 9)),
-                   "ID", f"{self.name}-{self.number}")
-        self.unanswered.append(command)
-        return command
-
-    def answer(self, reply):
-        command = self.unanswered.popleft()
-        self.answers[command] = reply
-        self.sums[command[1]] += int(command[2])
-
-    def compare(self, client):
-        """Nobody else writes now. Sends again what is open, and some of what is not."""
-        again = list(self.unanswered)
-        for command, reply in zip(again, client.pipeline(again)):
-            assert isinstance(reply, int), f"{command}: {reply}"
-            self.answer(reply)
-
-        known = self.random.sample(list(self.answers), min(200, len(self.answers)))
-        for command, reply in zip(known + again, client.pipeline(known + again)):
-            first = self.answers[command]
-            assert reply == first, f"{command}: first {first}, and when repeated {reply}"
-        self.reuse_key(client, known)
-
-    def reuse_key(self, client, known):
-        if known:
-            name, counter, delta, word, key = known[0]
-            reply = client.pipeline([(name, counter, str(int(delta) + 1), word, key)])[0]
-            assert isinstance(reply, tallyd.ReplyError) and reply.word == "IDMISMATCH", reply
-
-
-class Reactor(Writer):
-    """LIKE, DISLIKE and UNLIKE by users of its own, on items that others react to as well."""
-
-    def __init__(self, name, seed):
-        super().__init__(name, seed)
-        self.held = {}  # by (item, user): the reaction by the last answer
-        self.unanswered = collections.deque()
-
-    def next(self):
-        word = self.random.choice(["LIKE", "LIKE", "LIKE", "DISLIKE", "UNLIKE"])
-        number = self.random.randint(1, 3000)
-        user = f"{self.name}-{number}" if number % 2 else f"{ord(self.name[-1])}{number:05d}"
-        command = (word, self.random.choice(ITEMS), user)
-        self.unanswered.append(command)
-        return command
-
-    @staticmethod
-    def after(command, held):
-        """The reaction that is held after the command."""
-        if command[0] == "UNLIKE":
-            return None if held == "like" else held
-        return KINDS[command[0]]
-
-    def answer(self, reply):
-        command = self.unanswered.popleft()
-        before = self.held.get(command[1:])
-        after = self.after(command, before)
-        assert reply == int(after != before), f"{command}: {reply}, and {before} was held"
-        self.held[command[1:]] = after
-
-    def possible(self):
-        """For each (item, user) the reactions that may be held, by the journal."""
-        result = {place: [held] for place, held in self.held.items()}
-        for command in self.unanswered:
-            states = result.setdefault(command[1:], [None])
-            states.append(self.after(command, states[-1]))
-        return result
-
-    def compare(self, client):
-        possible = self.possible()
-        places = list(possible)
-        for start in range(0, len(places), 1000):
-            part = places[start:start + 1000]
-            found = client.pipeline([("REACTION", *place) for place in part])
-            for place, held in zip(part, found):
-                assert held in possible[place], f"{place}: {held} instead of {possible[place]}"
-                self.held[place] = held
-        self.unanswered.clear()
+CROWD_SIZE = 6000  # more than are held in one slice
+RECOUNTS = 6
+WRITERS = [Owner, Owner, Adder, Reactor, Reactor, WebAdder, WebReactor]
 
 
 def members(client, item, kind):
@@ -203,10 +35,16 @@ def members(client, item, kind):
     result = []
     cursor = "0"
     while True:
-        cursor, page = client.call("MEMBERS", item, kind, "CURSOR", cursor, "COUNT", "500")
+        cursor, page = client.call("MEMBERS", item, kind, "CURSOR", cursor, "COUNT", "1000")
         result += page
         if int(cursor) == 0:
             return result
+
+
+def figures(client):
+    """INFO as a dictionary."""
+    lines = client.call("INFO").splitlines()
+    return dict(line.split(":", 1) for line in lines if ":" in line)
 
 
 class CrashLoop(tallyd.Case):
@@ -222,41 +60,68 @@ class CrashLoop(tallyd.Case):
 
     def live_through(self, kills):
         """The life of one folder."""
-        kinds = [Owner, Owner, KeyedAdder, KeyedAdder, Reactor, Reactor]
-        self.writers = [kind(f"w{i}", self.random.getrandbits(32)) for i, kind in enumerate(kinds)]
+        self.writers = [kind(f"w{i}", self.random.getrandbits(32))
+                        for i, kind in enumerate(WRITERS)]
+        self.seen = collections.Counter()
         server = self.server(*self.any_flags())
+        self.gather_crowd(server)
         for _ in range(kills):
             self.write_and_kill(server)
             if self.random.random() < 0.25:
                 self.kill_while_starting(server)
             server.flags = self.any_flags()
             server.start()
-            with server.connect() as client:
-                for writer in self.writers:
-                    writer.compare(client)
-                self.compare_counters(client)
-                self.compare_items(client)
+            self.compare(server)
+        self.prove(server)
         self.assertEqual(server.stop(), 0)
+        self.compare_store(server)
+        server.start()
+        self.compare(server)  # all of it is cold
+        self.assertEqual(server.stop(), 0)
+
         answered = sum(writer.answered for writer in self.writers)
-        segments = len(server.segments())
-        print(f"{kills} kills, {answered} answers, {segments} segments", file=sys.stderr)
+        print(f"{kills} kills, {answered} answers, {dict(self.seen)}", file=sys.stderr)
         self.assertGreater(answered, 100 * kills)
-        self.assertGreater(segments, kills)
+        self.assertGreater(self.seen["cold_loads"], 10 * kills)
+        self.assertGreater(self.seen["dropped"], 10 * kills)
+        self.assertEqual(self.seen["audit_drifts"], 0)
         server.remove()
 
     def any_flags(self):
         """Small segments, so that there are many; counters that spread at once, or never."""
-        return ["--segment-size", self.random.choice(["64KiB", "256KiB", "1MiB"]),
-                "--workers", self.random.choice(["1", "2", "3"]),
-                "--spread-rate", self.random.choice(["100", "1000000"]),
-                "--ack", self.random.choice(["durable", "durable", "written"])]
+        def any_of(*choices):
+            return self.random.choice(choices)
+        return ["--segment-size", any_of("64KiB", "256KiB", "1MiB"),
+                "--workers", any_of("1", "2", "3"),
+                "--spread-rate", any_of("100", "1000000"),
+                "--ack", any_of("durable", "durable", "written"),
+                "--flush-interval", any_of("1ms", "20ms", "100ms"),
+                "--flush-events", any_of("50", "2000"),
+                "--retention", any_of("100ms", "500ms"),
+                "--max-memory", any_of("0", str(self.scarce_memory())),
+                "--log-keep-bytes", any_of("0"),
+                "--audit-every", any_of("0", "1s")]
+
+    def scarce_memory(self):
+        """Bytes; the keys, which do not leave memory before their time, have room, other state not."""
+        keys = sum(writer.number for writer in self.writers)
+        return (2 << 20) + 160 * keys
+
+    def gather_crowd(self, server):
+        """An item with so many members that it is loaded in slices."""
+        self.crowd = {f"fan{i}" if i % 2 else f"{9_000_000 + i}" for i in range(CROWD_SIZE)}
+        with server.connect() as client:
+            replies = client.pipeline([("LIKE", CROWD, user) for user in self.crowd])
+        self.assertEqual(replies, [1] * CROWD_SIZE)
 
     def write_and_kill(self, server):
-        threads = [threading.Thread(target=writer.work, args=(server.port,), daemon=True)
+        threads = [threading.Thread(target=writer.work, args=(server,), daemon=True)
                    for writer in self.writers]
-        for thread in threads:
-            thread.start()
-        time.sleep(self.random.uniform(*KILL_AFTER_S))
+        with server.connect() as client:
+            for thread in threads:
+                thread.start()
+            time.sleep(self.random.uniform(*KILL_AFTER_S))
+            self.note_figures(client)
         server.kill()
         for thread in threads:
             thread.join(30)
@@ -265,23 +130,49 @@ class CrashLoop(tallyd.Case):
             if writer.failure:
                 raise writer.failure
 
+    def note_figures(self, client):
+        found = figures(client)
+        for name in ("cold_loads", "dropped", "audit_counters", "audit_drifts",
+                     "memory_refused_writes", "log_trimmed_bytes"):
+            self.seen[name] += int(found[name])
+
     def kill_while_starting(self, server):
         server.spawn()
         time.sleep(self.random.uniform(0, 0.1))
         server.kill()
 
+    # --- comparing ---
+
+    def compare(self, server):
+        for writer in self.writers:
+            writer.compare(server)
+        with server.connect() as client:
+            self.compare_counters(client)
+            self.compare_items(client)
+
+    def sums(self):
+        result = collections.Counter()
+        for writer in self.writers:
+            for counter, added in writer.sums().items():
+                result[counter] += added
+        return result
+
+    def held(self):
+        """(item, kind) -> the users."""
+        result = collections.defaultdict(set)
+        result[CROWD, "like"] |= self.crowd
+        for writer in self.writers:
+            for (item, user), kind in writer.held_by_users().items():
+                result[item, kind].add(user)
+        return result
+
     def compare_counters(self, client):
-        adders = [writer for writer in self.writers if isinstance(writer, KeyedAdder)]
+        expected = self.sums()
         for counter in SHARED:
-            expected = sum(adder.sums[counter] for adder in adders)
-            self.assertEqual(int(client.call("GET", counter) or 0), expected, counter)
+            self.assertEqual(int(client.call("GET", counter) or 0), expected[counter], counter)
 
     def compare_items(self, client):
-        expected = collections.defaultdict(set)
-        for writer in self.writers:
-            if isinstance(writer, Reactor):
-                for (item, user), held in writer.held.items():
-                    expected[item, held].add(user)
+        expected = self.held()
         for item in ITEMS:
             counts = tallyd.pairs(client.call("COUNTS", item))
             for kind in KINDS.values():
@@ -289,6 +180,54 @@ class CrashLoop(tallyd.Case):
                 self.assertEqual(len(found), len(set(found)), "a member is listed once")
                 self.assertEqual(set(found), expected[item, kind], (item, kind))
                 self.assertEqual(int(counts[kind]), len(found), (item, kind))
+
+    def expected_values(self):
+        """Every counter and its value, by the journals."""
+        values = {counter: value for counter, value in self.sums().items()}
+        for (item, kind), users in self.held().items():
+            if kind:
+                values[f"{item}/{kind}"] = len(users)
+        for writer in self.writers:
+            if isinstance(writer, Owner):
+                values.update({c: v for c, v in writer.values.items() if v is not None})
+        return values
+
+    def prove(self, server):
+        """The log says the same, and so do all places where a count stands."""
+        expected = self.expected_values()
+        with server.connect() as client:
+            for counter in self.random.sample(sorted(expected), min(RECOUNTS, len(expected))):
+                recount = tallyd.pairs(client.call("COUNTER.RECOUNT", counter))
+                self.assertEqual((int(recount["value"]), int(recount["recount"]), recount["drift"]),
+                                 (expected[counter], expected[counter], 0), counter)
+            number = client.call("AUDIT", "*", "REPAIR", "no")
+            task = tallyd.wait_until(lambda: self.ended(client, number), 60, "the audit ends")
+            self.assertEqual((task["state"], task["drifts"]), ("done", 0), task)
+            self.assertEqual(client.call("DLQ", "LIST"), ["0", []])
+
+    @staticmethod
+    def ended(client, number):
+        task = tallyd.pairs(client.call("TASK", number))
+        return task if task["state"] != "running" else None
+
+    def compare_store(self, server):
+        """As somebody sees it who knows nothing of Tally but the tables."""
+        path = os.path.join(server.data, "tally.db")
+        base = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+        try:
+            values = {name: int(value) for name, value in
+                      base.execute("SELECT id, value FROM counters") if int(value) != 0}
+            self.assertEqual(values, {c: v for c, v in self.expected_values().items() if v != 0})
+            holders = collections.defaultdict(set)
+            for item, kind, user in base.execute("SELECT item, kind, user FROM who_likes_what"):
+                holders[item, kind].add(user)
+            self.assertEqual(holders, {place: users for place, users in self.held().items()
+                                       if place[1] and users})
+            self.assertEqual(base.execute("SELECT DISTINCT status FROM lives").fetchall(),
+                             [("SUCCESS",)])
+            self.assertEqual(base.execute("SELECT count(*) FROM dead_letters").fetchone(), (0,))
+        finally:
+            base.close()
 
 
 def main():
