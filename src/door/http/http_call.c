@@ -138,9 +138,9 @@ static void answer_method(struct http_call *call, struct op *ops)
 {
     (void)ops;
     char methods[64];
-    char headers[96];
+    char headers[128];
     write_methods(methods, sizeof(methods), (unsigned)call->number);
-    (void)snprintf(headers, sizeof(headers), "Allow: %s\r\n", methods);
+    (void)snprintf(headers, sizeof(headers), "Allow: %s\r\nCache-Control: no-store\r\n", methods);
     http_problem_write(http_call_body(call), HTTP_PROBLEM_BAD_METHOD, NULL);
     gauge_add(&call->client->worker->stats.problems, 1);
     http_call_send_as(call, 405, SLICE("application/problem+json"), slice_of(headers),
@@ -602,7 +602,9 @@ static char *put_origin(char *to, const struct http_call *call)
 
 static char *put_connection(char *to, const struct http_call *call)
 {
-    if (!call->keep_alive || call->client->closing)
+    const struct http_client *client = call->client;
+    bool is_last = client->closing && client->base.unanswered <= 1;
+    if (!call->keep_alive || is_last)
         return PUT(to, "Connection: close\r\n");
     return call->is_old ? PUT(to, "Connection: keep-alive\r\n") : to;
 }
