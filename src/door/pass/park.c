@@ -346,6 +346,8 @@ bool park_look(struct pass *pass)
 {
     assert(pass->op_count == 0);
 
+    if (pass->answered.ops > 0) /* of the batch that has just run: timed by itself */
+        pass_count_answered(pass, pass->start_ns, env_monotonic_ns(pass->service->env));
     uint64_t jobs_done = atomic_load(&pass->jobs_done);
     if (jobs_done != pass->jobs_seen) {
         pass->jobs_seen = jobs_done;

@@ -634,6 +634,24 @@ TEST(a_job_answers_when_it_is_done)
     rig_free(rig);
 }
 
+TEST(what_is_answered_beside_a_job_is_timed_by_itself)
+{
+    struct rig *rig = rig_new();
+    bool freed;
+    assert_true(pass_job(&rig->pass, &rig->a, answer_job, new_job(&freed)));
+    run_waiting_job();
+    rig->env.now_ns = 7000000000;
+    pass_op(&rig->pass, OP_GET, in_room(rig, "b1"));
+    pass_request(&rig->pass, &rig->b, 1, answer_ids, NULL);
+    pass_end(&rig->pass);
+    assert_string_equal(rig->a.text, "worked ");
+    struct metrics_door figures = {0};
+    pass_add_figures(&rig->pass, &figures);
+    assert_int_equal(histogram_count(&figures.read_time), 1);
+    assert_int_equal(figures.read_time.sum_ns, 0);
+    rig_free(rig);
+}
+
 TEST(a_desk_that_is_full_is_said_at_once)
 {
     struct rig *rig = rig_new();
@@ -675,5 +693,6 @@ RUN(cmocka_unit_test(a_cold_request_waits_and_others_are_answered),
     cmocka_unit_test(ops_are_counted_by_result_and_timed),
     cmocka_unit_test(the_time_of_what_was_cold_begins_when_it_was_parked),
     cmocka_unit_test(a_job_answers_when_it_is_done),
+    cmocka_unit_test(what_is_answered_beside_a_job_is_timed_by_itself),
     cmocka_unit_test(a_desk_that_is_full_is_said_at_once),
     cmocka_unit_test(a_job_that_was_never_run_is_freed_with_the_door))
