@@ -65,6 +65,7 @@ struct aggregator {
     bool runs;        /* the thread */
     pthread_t thread;
     struct bell bell;
+    atomic_uint trim_holds;
     atomic_bool stop;
     _Atomic uint64_t stop_ns; /* not later than this */
 };
@@ -399,6 +400,9 @@ static enum err thin(struct aggregator *a, bool *ret_did, struct error *error)
 static enum err trim(struct aggregator *a, bool *ret_did, struct error *error)
 {
     uint64_t bytes = 0;
+    *ret_did = false;
+    if (atomic_load(&a->trim_holds) > 0)
+        return ERR_OK;
     enum err err = trim_step(a->trim, a->mark.position, &bytes, error);
     *ret_did = bytes > 0;
     lock_take(&a->lock);
@@ -469,6 +473,29 @@ void aggregator_ask(struct aggregator *aggregator, aggregator_ask_fn *run, void 
     while (!ask.is_done)
         pthread_cond_wait(&aggregator->asks_done, &aggregator->asks_mutex);
     pthread_mutex_unlock(&aggregator->asks_mutex);
+}
+
+static void do_nothing(void *arg, struct store *store)
+{
+    (void)arg;
+    (void)store;
+}
+
+void aggregator_hold_trim(struct aggregator *aggregator)
+{
+    assert(aggregator);
+
+    atomic_fetch_add(&aggregator->trim_holds, 1);
+    aggregator_ask(aggregator, do_nothing, NULL); /* what was under way is done then */
+}
+
+void aggregator_release_trim(struct aggregator *aggregator)
+{
+    assert(aggregator);
+
+    unsigned before = atomic_fetch_sub(&aggregator->trim_holds, 1);
+    assert(before > 0);
+    (void)before;
 }
 
 /* --- steps --- */

@@ -71,6 +71,11 @@ void aggregator_stop(struct aggregator *aggregator, uint64_t within_ms);
 typedef void aggregator_ask_fn(void *arg, struct store *store);
 void aggregator_ask(struct aggregator *aggregator, aggregator_ask_fn *run, void *arg);
 
+/* The log is not trimmed between these two, which may be nested: who adds up what was trimmed and
+ * what is still there must not see it move. Any thread but the aggregator's. */
+void aggregator_hold_trim(struct aggregator *aggregator);
+void aggregator_release_trim(struct aggregator *aggregator);
+
 /* Somebody waits for the log up to `until`: it is flushed without waiting for the interval. False
  * if there is nothing of it to flush. Any thread. */
 bool aggregator_hurry(struct aggregator *aggregator, struct log_position until);

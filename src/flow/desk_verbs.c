@@ -5,6 +5,7 @@
 #include "base/match.h"
 #include "base/memory.h"
 #include "flow/desk_own.h"
+#include "flow/proof.h"
 
 /* --- what an id is about --- */
 
@@ -85,11 +86,9 @@ static enum err sum_log(struct desk_seat *seat, struct slice target, struct log_
     return err;
 }
 
-enum err desk_recount(struct desk_seat *seat, struct slice id, struct desk_recount *ret,
-                      struct error *error)
+static enum err recount(struct desk_seat *seat, struct slice id, struct desk_recount *ret,
+                        struct error *error)
 {
-    assert(seat && ret);
-
     struct store_reader *reader;
     struct subject subject = subject_of(seat, id);
     struct hot_inspection seen = {.value = number_of(0)};
@@ -105,32 +104,43 @@ enum err desk_recount(struct desk_seat *seat, struct slice id, struct desk_recou
                             : error_set(error, ERR_NOT_FOUND, "there is no such item");
     }
 
-    struct desk_recount recount = {.value = seen.is_item ? number_of(seen.counts[subject.kind - 1])
-                                                         : seen.value,
-                                   .recount = number_of(0),
-                                   .base = number_of(0),
-                                   .discarded = number_of(0)};
+    struct desk_recount found = {.value = seen.is_item ? number_of(seen.counts[subject.kind - 1])
+                                                       : seen.value,
+                                 .recount = number_of(0),
+                                 .base = number_of(0),
+                                 .discarded = number_of(0)};
     struct log_position from = {0};
     bool begins = false;
-    err = store_base(reader, id, &recount.base, &recount.discarded, &from, error);
+    err = store_base(reader, id, &found.base, &found.discarded, &from, error);
     if (err == ERR_NOT_FOUND)
         err = ERR_OK;
     if (!err)
-        err = sum_log(seat, subject.target, from, seen.sequences, subject.kind, &recount.recount,
-                      &recount.events, &begins, error);
+        err = sum_log(seat, subject.target, from, seen.sequences, subject.kind, &found.recount,
+                      &found.events, &begins, error);
     if (err) {
-        number_done(&recount.value);
-        number_done(&recount.base);
-        number_done(&recount.discarded);
+        number_done(&found.value);
+        number_done(&found.base);
+        number_done(&found.discarded);
         return err;
     }
     if (begins)
-        number_done(&recount.base); /* of what was deleted since */
-    number_add(&recount.recount, &recount.base);
-    number_subtract(&recount.recount, &recount.discarded);
-    recount.agrees = number_compare(&recount.value, &recount.recount) == 0;
-    *ret = recount;
+        number_done(&found.base); /* of what was deleted since */
+    number_add(&found.recount, &found.base);
+    number_subtract(&found.recount, &found.discarded);
+    found.agrees = number_compare(&found.value, &found.recount) == 0;
+    *ret = found;
     return ERR_OK;
+}
+
+enum err desk_recount(struct desk_seat *seat, struct slice id, struct desk_recount *ret,
+                      struct error *error)
+{
+    assert(seat && ret);
+
+    aggregator_hold_trim(seat->desk->options.aggregator);
+    enum err err = recount(seat, id, ret, error);
+    aggregator_release_trim(seat->desk->options.aggregator);
+    return err;
 }
 
 /* --- events, newest first ---
@@ -307,11 +317,9 @@ static enum err sum_until(struct desk_seat *seat, struct log_position from, stru
     return err;
 }
 
-enum err desk_value_at(struct desk_seat *seat, struct slice id, int64_t time_ms,
-                       struct number *ret_value, struct error *error)
+static enum err value_at(struct desk_seat *seat, struct slice id, int64_t time_ms,
+                         struct number *ret_value, struct error *error)
 {
-    assert(seat && ret_value);
-
     struct subject subject = subject_of(seat, id);
     struct store_reader *reader;
     struct number base = number_of(0);
@@ -339,6 +347,17 @@ enum err desk_value_at(struct desk_seat *seat, struct slice id, int64_t time_ms,
     sums_free(past.sums);
     number_done(&base);
     number_done(&discarded);
+    return err;
+}
+
+enum err desk_value_at(struct desk_seat *seat, struct slice id, int64_t time_ms,
+                       struct number *ret_value, struct error *error)
+{
+    assert(seat && ret_value);
+
+    aggregator_hold_trim(seat->desk->options.aggregator);
+    enum err err = value_at(seat, id, time_ms, ret_value, error);
+    aggregator_release_trim(seat->desk->options.aggregator);
     return err;
 }
 
@@ -530,6 +549,8 @@ enum err desk_audits(struct desk_seat *seat, uint64_t *cursor, uint32_t limit,
 
 /* --- dead letters: the writer's work --- */
 
+#define LETTERS_AT_ONCE 500u
+
 struct letter_ask {
     const unsigned char *event_id;
     int64_t now_ms;
@@ -567,9 +588,42 @@ enum err desk_redrive(struct desk_seat *seat, const unsigned char *event_id, uin
     return deal_with_letters(seat, event_id, false, ret_count, error);
 }
 
+static void keep_id(void *arg, const struct store_letter *letter)
+{
+    if (letter->id.size > 0)
+        proof_ids_add(arg, letter->id);
+}
+
+/* What the letters are about: one, or all of them. */
+static enum err find_ids(struct desk_seat *seat, const unsigned char *event_id,
+                         struct proof_ids *ids, struct error *error)
+{
+    struct store_reader *reader;
+    enum err err = seat_reader(seat, &reader, error);
+    if (err || event_id)
+        return err ? err : store_letter(reader, event_id, keep_id, ids, error);
+    uint64_t cursor = 0;
+    do {
+        err = store_letters(reader, &cursor, LETTERS_AT_ONCE, keep_id, ids, error);
+    } while (!err && cursor != 0);
+    return err;
+}
+
+/* What was given up counts no more, in memory as in the store. */
 enum err desk_discard(struct desk_seat *seat, const unsigned char *event_id, uint64_t *ret_count,
                       struct error *error)
 {
     assert(seat && ret_count);
-    return deal_with_letters(seat, event_id, true, ret_count, error);
+
+    struct proof_ids ids;
+    proof_ids_init(&ids);
+    enum err err = find_ids(seat, event_id, &ids, error);
+    if (!err)
+        err = deal_with_letters(seat, event_id, true, ret_count, error);
+    if (!err && ids.count > 0) {
+        struct proof proof = {.seat = seat, .repair = true, .is_expected = true};
+        err = proof_check(&proof, &ids, error);
+    }
+    proof_ids_done(&ids);
+    return err;
 }

@@ -439,11 +439,9 @@ static void describe(const struct proof *proof, const struct sight *sight, const
     buffer_done(&ought);
 }
 
-static void deal_with(struct proof *proof, const struct sight *sight, const struct number *by)
+static void tell(struct proof *proof, const struct sight *sight, const char *line)
 {
     struct desk *desk = proof->seat->desk;
-    char line[320];
-    describe(proof, sight, by, line, sizeof(line));
     message_error("a count differs from its events %s", line);
     proof->drifts++;
     lock_take(&desk->lock);
@@ -453,6 +451,15 @@ static void deal_with(struct proof *proof, const struct sight *sight, const stru
     note(proof, count_id(desk, sight, name), slice_of(line));
     if (proof->work)
         work_found(proof->seat, proof->work, line);
+}
+
+static void deal_with(struct proof *proof, const struct sight *sight, const struct number *by)
+{
+    struct desk *desk = proof->seat->desk;
+    char line[320];
+    describe(proof, sight, by, line, sizeof(line));
+    if (!proof->is_expected)
+        tell(proof, sight, line);
     if (!proof->repair)
         return;
 
@@ -464,6 +471,8 @@ static void deal_with(struct proof *proof, const struct sight *sight, const stru
         return;
     }
     write_repair(proof, sight, by);
+    if (proof->is_expected)
+        return;
     proof->repairs++;
     lock_take(&desk->lock);
     desk->repairs++;
@@ -501,6 +510,8 @@ static enum err judge(struct proof *proof, const struct sight *sight, sight_fn *
 static enum err compare(struct proof *proof, const struct proof_ids *ids, sight_fn *differs,
                         void *arg, struct error *error)
 {
+    struct aggregator *aggregator = proof->seat->desk->options.aggregator;
+    aggregator_hold_trim(aggregator);
     struct sights sights;
     sights_init(&sights, proof->seat);
     enum err err = ERR_OK;
@@ -516,6 +527,7 @@ static enum err compare(struct proof *proof, const struct proof_ids *ids, sight_
         if (!is_of_store(&sights.list[i]))
             err = judge(proof, &sights.list[i], differs, arg, error);
     sights_done(&sights);
+    aggregator_release_trim(aggregator);
     return err;
 }
 

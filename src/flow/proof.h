@@ -19,6 +19,7 @@ struct proof {
     struct desk_work *work; /* told of what is found; NULL: nobody */
     bool values_only;       /* a recount: of one place each, and no members */
     bool repair;
+    bool is_expected;   /* we know that they differ, and why: nobody is told */
     uint64_t looked_at; /* ids */
     uint64_t drifts;
     uint64_t repairs;

@@ -6,6 +6,7 @@ Another process looks into the database with Python's sqlite3, as the sqlite3 sh
 import contextlib
 import os
 import random
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -168,6 +169,31 @@ class Restarts(PipelineCase):
         self.assertEqual(client.call("COUNTER.ADD", "c", "5", "ID", "k"), 5)
         self.assertEqual(client.call("GET", "c"), "6")
 
+    def test_a_trimmed_log_is_counted_from_its_base(self):
+        server = self.server("--flush-interval", "20ms", "--segment-size", "64KiB",
+                             "--log-keep-bytes", "1MiB", "--audit-every", "100ms")
+        client = self.client(server)
+        client.call("INCR", "deleted")
+        client.call("DEL", "deleted")
+        sent = 0
+        while not re.search("the oldest part of the log was removed segment=[5-9]",
+                            server.messages()):
+            self.assertLess(sent, 2_000_000)
+            client.pipeline([("INCR", f"views{i % 7}") for i in range(700)] +
+                            [("LIKE", f"video{i % 3}", f"user{sent + i}") for i in range(300)] +
+                            [("INCR", "deleted"), ("DEL", "deleted"), ("INCR", "deleted")])
+            sent += 100
+        server.kill()
+        server.start()
+        client = self.client(server)
+        for i in range(7):
+            counted = tallyd.pairs(client.call("COUNTER.RECOUNT", f"views{i}"))
+            self.assertEqual([counted[name] for name in ("value", "recount", "drift")],
+                             [sent, sent, 0])
+            self.assertGreater(counted["base"], 0)
+        self.assert_proved(client)
+        self.assertNotRegex(server.messages(), "differs from its events")
+
     def test_a_store_that_is_moved_away_is_made_anew_from_the_log(self):
         server = self.server(*FAST)
         client = self.client(server)
@@ -283,6 +309,31 @@ class Refusals(PipelineCase):
         self.assertEqual(client.call("DLQ", "REDRIVE", tallyd.pairs(letters[0])["event_id"]), 1)
         self.wait_value(server, "bad", 5)
         self.assertEqual(client.call("DLQ", "LIST")[1], [])
+
+    def test_what_is_discarded_counts_nowhere(self):
+        server = self.server(*FAST)
+        client = self.client(server)
+        base = self.open(server)
+        client.pipeline([("INCRBY", "bad", 5), ("LIKE", "worse", "ann"), ("LIKE", "worse", "bob")])
+        self.wait_value(server, "worse/like", 2)
+        base.execute("CREATE TRIGGER poison BEFORE UPDATE ON entries "
+                     "BEGIN SELECT RAISE(ABORT, 'poison'); END")
+        client.pipeline([("INCRBY", "bad", 7), ("LIKE", "worse", "cid")])
+        tallyd.wait_until(lambda: self.states(server).get("FAILED") == 2, 60, "they fail")
+        self.assertEqual(client.call("GET", "bad"), "12")
+        base.execute("DROP TRIGGER poison")
+        self.assertEqual(client.call("DLQ", "DISCARD", "ALL"), 2)
+        self.assertEqual(client.call("GET", "bad"), "5")
+        self.assertEqual(client.call("COUNTS", "worse"), ["like", 2, "dislike", 0])
+        counted = tallyd.pairs(client.call("COUNTER.RECOUNT", "bad"))
+        self.assertEqual([counted[name] for name in ("value", "recount", "discarded", "drift")],
+                         [5, 5, 7, 0])
+        self.assert_proved(client)
+        self.assertEqual(client.call("LIKE", "worse", "cid"), 1)
+        self.assertEqual(client.call("INCR", "bad"), 6)
+        self.wait_value(server, "bad", 6)
+        self.wait_value(server, "worse/like", 3)
+        self.assert_proved(client)
 
 
 class Outages(PipelineCase):
