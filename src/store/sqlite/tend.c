@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "core/event.h"
+#include "core/raw.h"
 #include "core/user.h"
 #include "store/sqlite/own.h"
 
@@ -315,7 +317,24 @@ static enum err erase_name(struct sqlite_store *store, struct slice user, struct
     return err ? err : unindex(store, user, number, error);
 }
 
-/* Overwrites the name in raw events that wait. They stay readable: the size does not change. */
+/* Takes the user out of raw events. What cannot be read has no users, only bytes: those that
+ * look like the name are overwritten. */
+static void scrub_raw(struct buffer *bytes, struct slice user)
+{
+    struct slice raw = buffer_slice(bytes);
+    struct slice section;
+    uint64_t changed;
+    while (raw_next(&raw, &section))
+        (void)section_erase(bytes->data + (section.data - bytes->data), section.size, user,
+                            &changed, NULL);
+    char *at = bytes->data;
+    char *end = at + bytes->size;
+    uint32_t number;
+    while (!user_is_numeric(user, &number) &&
+           (at = memmem(at, (size_t)(end - at), user.data, user.size)) != NULL)
+        memset(at, '~', user.size);
+}
+
 static enum err scrub_raws(struct sqlite_store *store, struct slice user, enum statement read,
                            enum statement write, struct error *error)
 {
@@ -329,10 +348,7 @@ static enum err scrub_raws(struct sqlite_store *store, struct slice user, enum s
             continue;
         store->raw.size = 0;
         (void)buffer_append_slice(&store->raw, raw);
-        char *at = store->raw.data;
-        char *end = at + raw.size;
-        while ((at = memmem(at, (size_t)(end - at), user.data, user.size)) != NULL)
-            memset(at, '~', user.size);
+        scrub_raw(&store->raw, user);
         sqlite3_stmt *update = db_take(&store->db, write, error);
         if (!update) {
             sqlite3_reset(statement);
