@@ -99,7 +99,7 @@ class CrashLoop(tallyd.Case):
                 "--flush-events", any_of("50", "2000"),
                 "--retention", any_of("100ms", "500ms"),
                 "--max-memory", any_of("0", str(self.scarce_memory())),
-                "--log-keep-bytes", any_of("0"),
+                "--log-keep-bytes", any_of("0", "1MiB"),
                 "--audit-every", any_of("0", "1s")]
 
     def scarce_memory(self):
