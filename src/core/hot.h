@@ -71,6 +71,7 @@ struct hot_stats {
     uint64_t lock_waits;    /* times a cell's lock was found taken */
     uint64_t expired;
     uint64_t refused;        /* ops that wanted to write and could not: disk full or busy */
+    uint64_t deadlines;      /* counters in memory that will expire by themselves */
     uint64_t hot_counters;   /* of `counters`: in memory */
     uint64_t hot_items;      /* of `items` */
     uint64_t cold_misses;    /* ops that had to wait for the store */

@@ -10,9 +10,9 @@
 
 bool cell_ask(struct cell *cell, const struct cell_turn *turn, struct op *op)
 {
-    op->code = cold_ask_target(cell->cold, op->hash, op->stable, op->target);
-    if (op->code == ERR_COLD && turn->tight)
-        op->code = ERR_NO_MEMORY;
+    op->code = cell_is_too_tight(turn, op)
+                   ? ERR_NO_MEMORY
+                   : cold_ask_target(cell->cold, op->hash, op->stable, op->target);
     return op->code != ERR_OK;
 }
 

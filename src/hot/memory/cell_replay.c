@@ -219,6 +219,7 @@ enum err cell_replay_pending(struct cell *cell, const struct event *event,
         entry = cell_put(cell, target->hash, target->id, is_item ? ENTRY_ITEM : ENTRY_COUNTER,
                          event->incarnation);
     if (event->type == EVENT_CREATE) {
+        cell_touch(cell, entry, event->time_ms);
         if (entry->kind == ENTRY_COUNTER) {
             struct rare *rare = cell_make_rare(cell, entry);
             cell->mortal -= cell_is_mortal(rare);

@@ -286,6 +286,7 @@ static void memory_stats(struct hot *base, struct hot_stats *ret_stats)
         stats.big += cell->big;
         stats.expired += cell->expired;
         stats.spread += cell->spread;
+        stats.deadlines += cell->mortal;
         stats.hot_counters += cell->hot_counters;
         stats.hot_items += cell->hot_items;
         stats.loads += cell->loads;
