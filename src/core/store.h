@@ -52,7 +52,7 @@ struct store_unit {
     bool is_item;
     uint32_t events; /* so many */
     int64_t first_ms;
-    int64_t last_ms; /* becomes the time of the last change */
+    int64_t last_ms; /* becomes the time of the last change; 0 = that stays as it was */
     bool is_gone;    /* ends deleted: nothing below counts */
     bool is_new;     /* whatever there was before is deleted first (or there was nothing) */
     bool may_create; /* false: without a row it is late, does nothing and is SUCCESS */
@@ -99,7 +99,8 @@ struct store_batch {
     size_t repair_count;
     struct log_position
         before; /* where the store must be now, else ERR_INVALID: another has been here */
-    struct state_mark after; /* counters, items and members are filled in by the store */
+    /* counters, items and members are filled in by the store; next_user never goes back */
+    struct state_mark after;
     int64_t now_ms;
 };
 

@@ -598,6 +598,11 @@ TEST(a_clock_that_goes_back_does_not_hold_retries_up)
 
 /* ---- users, keys, history ---- */
 
+static void keep_written(void *arg, const struct state_target *target)
+{
+    *(int64_t *)arg = target->written_ms;
+}
+
 TEST(users_are_found_by_name_also_when_numbers_come_in_any_order)
 {
     rig_react(rig, "v", "ann", "", "like");
@@ -629,6 +634,36 @@ TEST(users_are_found_by_name_also_when_numbers_come_in_any_order)
     uint32_t number;
     assert_int_equal(store_find_user(rig->reader, SLICE("fay"), &number, NULL), ERR_NOT_FOUND);
     assert_string_equal(rig_load(rig, "v"), "v like=5 slices=1 like*:0,2,3,5,6");
+}
+
+TEST(a_number_that_was_given_out_is_not_given_again)
+{
+    /* A user whose reactions were undone within the batch: number 0 is in no unit. */
+    rig->mark.next_user = 1;
+    rig_add(rig, "c", 1);
+    rig_apply_ok(rig);
+    rig_reopen(rig);
+    assert_int_equal(rig->mark.next_user, 1);
+    rig_react(rig, "v", "ann", "", "like");
+    rig->reactions[0][0].number = 0;
+    rig_apply_ok(rig);
+    uint32_t number;
+    assert_int_equal(store_find_user(rig->reader, SLICE("ann"), &number, NULL), ERR_OK);
+    assert_int_equal(number, 0);
+}
+
+TEST(a_unit_without_a_time_leaves_the_last_change_alone)
+{
+    rig_add(rig, "c", 1);
+    rig_apply_ok(rig);
+    struct store_unit *unit = rig_unit(rig, "c", false);
+    unit->last_ms = 0;
+    unit->has_deadline = true;
+    unit->deadline_ms = 42;
+    rig_apply_ok(rig);
+    int64_t written = 0;
+    assert_int_equal(store_load(rig->reader, SLICE("c"), keep_written, &written, NULL), ERR_OK);
+    assert_int_equal(written, rig->now_ms);
 }
 
 static void print_name(void *arg, uint32_t number, struct slice name)
@@ -1015,6 +1050,8 @@ int main(void)
         CASE(poison_goes_to_the_letters_and_the_mark_moves_on),
         CASE(a_clock_that_goes_back_does_not_hold_retries_up),
         CASE(users_are_found_by_name_also_when_numbers_come_in_any_order),
+        CASE(a_number_that_was_given_out_is_not_given_again),
+        CASE(a_unit_without_a_time_leaves_the_last_change_alone),
         CASE(names_and_hashes_of_all),
         CASE(the_answers_of_keys_are_kept_until_they_are_thinned),
         CASE(history_is_read_newest_first_by_item_and_user),

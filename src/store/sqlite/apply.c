@@ -283,7 +283,8 @@ static enum err move_mark(struct sqlite_store *store, const struct store_batch *
     mark->position = batch->after.position;
     memcpy(mark->sequences, batch->after.sequences, sizeof(mark->sequences));
     memcpy(mark->incarnations, batch->after.incarnations, sizeof(mark->incarnations));
-    return store_write_mark(store, before, batch->now_ms, error);
+    enum err err = users_reserve(store, batch->after.next_user, error);
+    return err ? err : store_write_mark(store, before, batch->now_ms, error);
 }
 
 /* Is the file where the caller believes it to be? Asked of the file, not of memory. */

@@ -185,6 +185,7 @@ enum err members_replace(struct sqlite_store *store, struct entry *entry,
 enum err users_load(struct sqlite_store *store, struct error *error);
 enum err users_add(struct sqlite_store *store, const struct store_batch *batch,
                    struct error *error);
+enum err users_reserve(struct sqlite_store *store, uint32_t next, struct error *error);
 enum err users_number(struct sqlite_store *store, const struct store_reaction *reaction,
                       uint32_t *ret_number, struct error *error);
 enum err users_of_name(struct sqlite_store *store, struct db *db, struct slice name,

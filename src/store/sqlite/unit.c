@@ -623,7 +623,7 @@ static enum err bury(struct sqlite_store *store, const struct store_unit *unit, 
     if (!was_item)
         return entry_remove(store, entry, error);
     entry->incarnation = unit->incarnation;
-    entry->updated_ms = unit->last_ms;
+    entry->updated_ms = unit->last_ms != 0 ? unit->last_ms : unit->first_ms;
     return entry_write(store, entry, error);
 }
 
@@ -777,7 +777,8 @@ static enum err apply_to(struct sqlite_store *store, const struct store_unit *un
                          unit->is_item ? "a counter" : "an item");
     entry->id = unit->id;
     entry->incarnation = unit->incarnation;
-    entry->updated_ms = unit->last_ms;
+    if (unit->last_ms != 0)
+        entry->updated_ms = unit->last_ms;
     return unit->is_item ? apply_item(store, unit, entry, statement, error)
                          : apply_counter(store, unit, entry, statement, error);
 }

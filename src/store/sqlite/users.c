@@ -176,6 +176,16 @@ static bool is_new_number(const struct sqlite_store *store, const struct store_r
            (store->gap_count > 0 && gap_find(store, reaction->number) < store->gap_count);
 }
 
+/* Numbers below `next` are given out, whether or not we have met their users. */
+enum err users_reserve(struct sqlite_store *store, uint32_t next, struct error *error)
+{
+    if (next <= store->mark.next_user)
+        return ERR_OK;
+    struct user_gap gap = {store->mark.next_user, next - 1};
+    store->mark.next_user = next;
+    return gap_open(store, gap, error);
+}
+
 struct new_user {
     uint32_t number;
     struct slice name;
