@@ -14,16 +14,18 @@
 #include "flow/coalesce.h"
 #include "flow/trim.h"
 
-#define BATCH_EVENTS_MAX 250000u
-#define BATCH_BYTES_MAX  ((uint64_t)32 << 20)
-#define FOLLOW_BYTES     ((uint64_t)1 << 20) /* of the log at once */
-#define POLL_MS          20u                 /* a look at the log's end costs next to nothing */
-#define DUE_EVERY_MS     250u                /* a look for units to try again */
-#define THIN_EVERY_MS    10000u
-#define THIN_ROWS        5000u
-#define TRIM_EVERY_MS    5000u
-#define REST_AFTER_MS    2000u /* nothing to do for so long: a quiet moment */
-#define MS_NS            1000000u
+#define BATCH_EVENTS_MAX  250000u
+#define BATCH_BYTES_MAX   ((uint64_t)32 << 20)
+#define FOLLOW_BYTES      ((uint64_t)1 << 20) /* of the log at once */
+#define POLL_MS           20u                 /* a look at the log's end costs next to nothing */
+#define DUE_EVERY_MS      250u                /* a look for units to try again */
+#define THIN_EVERY_MS     10000u
+#define THIN_ROWS         5000u
+#define TRIM_EVERY_MS     5000u
+#define REST_AFTER_MS     2000u /* nothing to do for so long: a quiet moment */
+#define LAG_SEGMENTS      256u
+#define USUAL_EVENT_BYTES 64.0
+#define MS_NS             1000000u
 
 /* What somebody wants to be done by the writer; on the asker's stack. */
 struct ask {
@@ -58,6 +60,14 @@ struct aggregator {
     struct state_mark published;
     struct log_position read;  /* everything up to here is in the store, or is nothing to it */
     struct log_position hurry; /* somebody waits for this */
+    struct {
+        struct log_position at;
+        uint64_t events; /* gathered */
+        uint64_t bytes;
+        int64_t oldest_ms;  /* of them; 0 = none */
+        int64_t applied_ms; /* time of the last event that is in the store; 0 = not known */
+        uint64_t all_bytes; /* applied since start */
+    } seen;
 
     pthread_mutex_t asks_mutex;
     pthread_cond_t asks_done;
@@ -100,6 +110,8 @@ struct aggregator *aggregator_new(const struct aggregator_options *options,
     a->mark = *mark;
     a->at = mark->position;
     a->published = *mark;
+    a->seen.at = mark->position;
+    a->read = mark->position;
     coalesce_begin(a->gathered, mark);
     a->trim = trim_new(options->env, options->log, options->store, options->kinds,
                        &(struct trim_rule){options->log_keep_ms, options->log_keep_bytes});
@@ -272,6 +284,8 @@ static void count_refusals(struct aggregator *a, const struct store_batch *batch
 static void note_flush(struct aggregator *a, uint64_t events, uint64_t duration_ns)
 {
     lock_take(&a->lock);
+    a->seen.applied_ms = coalesce_last_ms(a->gathered);
+    a->seen.all_bytes += coalesce_bytes(a->gathered);
     a->published = a->mark;
     a->stats.events += events;
     a->stats.batches++;
@@ -521,34 +535,16 @@ static enum err work(struct aggregator *a, bool *did, struct error *error)
     return err;
 }
 
-static uint64_t bytes_between(struct aggregator *a, struct log_position from,
-                              struct log_position to)
+/* What is gathered and how far we have read, for those who ask. */
+static void publish(struct aggregator *a)
 {
-    if (from.segment == to.segment)
-        return to.offset > from.offset ? to.offset - from.offset : 0;
-    struct log_segment segments[64];
-    size_t count = log_segments(a->options.log, segments, 64);
-    uint64_t bytes = to.offset;
-    for (size_t i = 0; i < count && i < 64; i++)
-        if (segments[i].number >= from.segment && segments[i].number < to.segment)
-            bytes += segments[i].bytes;
-    return bytes > from.offset ? bytes - from.offset : 0;
-}
-
-static void publish_lag(struct aggregator *a)
-{
-    uint64_t events = coalesce_events(a->gathered);
-    uint64_t bytes = coalesce_bytes(a->gathered);
-    uint64_t unread = bytes_between(a, a->at, log_end(a->options.log));
-    int64_t oldest_ms = coalesce_oldest_ms(a->gathered);
-    int64_t age_ms = oldest_ms > 0 ? now_ms_of(a) - oldest_ms : 0;
     lock_take(&a->lock);
     if (coalesce_is_empty(a->gathered))
         a->read = a->at;
-    a->stats.lag_bytes = bytes + unread;
-    /* What was not read yet is counted as if it were like what was. */
-    a->stats.lag_events = events + (bytes > 0 ? unread * events / bytes : unread / 64);
-    a->stats.lag_ms = age_ms > 0 ? age_ms : 0;
+    a->seen.at = a->at;
+    a->seen.events = coalesce_events(a->gathered);
+    a->seen.bytes = coalesce_bytes(a->gathered);
+    a->seen.oldest_ms = coalesce_oldest_ms(a->gathered);
     lock_release(&a->lock);
 }
 
@@ -560,7 +556,7 @@ uint64_t aggregator_step(struct aggregator *aggregator)
     serve_asks(a);
     uint64_t now_ns = now_ns_of(a);
     if (is_paused(a, now_ns)) {
-        publish_lag(a);
+        publish(a);
         uint64_t left_ms = (a->try_ns - now_ns) / MS_NS + 1;
         return left_ms < POLL_MS ? left_ms : POLL_MS;
     }
@@ -578,7 +574,7 @@ uint64_t aggregator_step(struct aggregator *aggregator)
         pause_for(a, &error);
     else
         note_answer(a);
-    publish_lag(a);
+    publish(a);
     return did && !err ? 0 : POLL_MS;
 }
 
@@ -689,11 +685,45 @@ void aggregator_mark(struct aggregator *aggregator, struct state_mark *ret_mark)
     lock_release(&aggregator->lock);
 }
 
+static uint64_t bytes_between(struct aggregator *a, struct log_position from,
+                              struct log_position to)
+{
+    if (from.segment == to.segment)
+        return to.offset > from.offset ? to.offset - from.offset : 0;
+    struct log_segment segments[LAG_SEGMENTS];
+    size_t count = log_segments(a->options.log, segments, LAG_SEGMENTS);
+    uint64_t bytes = to.offset;
+    for (size_t i = 0; i < count && i < LAG_SEGMENTS; i++)
+        if (segments[i].number >= from.segment && segments[i].number < to.segment)
+            bytes += segments[i].bytes;
+    return bytes > from.offset ? bytes - from.offset : 0;
+}
+
+/* What nobody has read yet is counted as if it were like what was. */
+static void fill_in_lag(struct aggregator *a, struct pipeline_stats *stats, uint64_t unread)
+{
+    uint64_t bytes = a->seen.bytes + a->seen.all_bytes;
+    uint64_t events = a->seen.events + a->stats.events;
+    double events_a_byte = bytes > 0 ? (double)events / (double)bytes : 1.0 / USUAL_EVENT_BYTES;
+    stats->lag_bytes = a->seen.bytes + unread;
+    stats->lag_events = a->seen.events + (uint64_t)((double)unread * events_a_byte);
+    int64_t oldest_ms = a->seen.oldest_ms;
+    if (oldest_ms == 0 && stats->lag_events > 0)
+        oldest_ms = a->seen.applied_ms;
+    int64_t age_ms = oldest_ms > 0 ? now_ms_of(a) - oldest_ms : 0;
+    stats->lag_ms = age_ms > 0 ? age_ms : 0;
+}
+
 void aggregator_stats(struct aggregator *aggregator, struct pipeline_stats *stats)
 {
     assert(aggregator && stats);
 
     lock_take(&aggregator->lock);
+    struct log_position at = aggregator->seen.at;
+    lock_release(&aggregator->lock);
+    uint64_t unread = bytes_between(aggregator, at, log_end(aggregator->options.log));
+    lock_take(&aggregator->lock);
     *stats = aggregator->stats;
+    fill_in_lag(aggregator, stats, unread);
     lock_release(&aggregator->lock);
 }

@@ -95,6 +95,7 @@ struct coalesce {
     uint64_t events;
     uint64_t bytes;
     int64_t oldest_ms;
+    int64_t last_ms;
     int64_t now_ms; /* of the batch's beginning: for event ids */
     bool takes_all; /* a retry: sequences are of the past */
 };
@@ -221,6 +222,7 @@ void coalesce_begin(struct coalesce *coalesce, const struct state_mark *mark)
     coalesce->events = 0;
     coalesce->bytes = 0;
     coalesce->oldest_ms = 0;
+    coalesce->last_ms = 0;
     coalesce->now_ms = env_wall_ms(coalesce->env);
     coalesce->takes_all = false;
 }
@@ -447,6 +449,7 @@ static void take_event(struct coalesce *c, struct event *event, struct slice byt
     c->events++;
     if (c->oldest_ms == 0 || event->time_ms < c->oldest_ms)
         c->oldest_ms = event->time_ms;
+    c->last_ms = event->time_ms;
     if (event->key.size > 0 && !event->erased && !c->takes_all)
         add_key(c, event);
     if (event->type == EVENT_REPAIR) {
@@ -546,6 +549,11 @@ uint64_t coalesce_bytes(const struct coalesce *coalesce)
 int64_t coalesce_oldest_ms(const struct coalesce *coalesce)
 {
     return coalesce->oldest_ms;
+}
+
+int64_t coalesce_last_ms(const struct coalesce *coalesce)
+{
+    return coalesce->last_ms;
 }
 
 bool coalesce_is_empty(const struct coalesce *coalesce)

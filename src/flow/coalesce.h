@@ -31,10 +31,11 @@ void coalesce_begin(struct coalesce *coalesce, const struct state_mark *mark);
 void coalesce_take(struct coalesce *coalesce, struct slice section, struct log_position next);
 
 /* Events taken so far (late ones and mere keys included, those the store has not), bytes
- * of the log, and the time of the oldest event; 0 = none. */
+ * of the log, and the times of the oldest and of the last event; 0 = none. */
 uint64_t coalesce_events(const struct coalesce *coalesce);
 uint64_t coalesce_bytes(const struct coalesce *coalesce);
 int64_t coalesce_oldest_ms(const struct coalesce *coalesce);
+int64_t coalesce_last_ms(const struct coalesce *coalesce);
 
 /* Is there anything that the store has to be told? */
 bool coalesce_is_empty(const struct coalesce *coalesce);

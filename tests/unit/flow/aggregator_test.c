@@ -129,6 +129,8 @@ TEST(a_batch_waits_for_its_interval)
     assert_true(aggregator_step(bench->aggregator) > 0);
     assert_int_equal(number(bench, VALUE_OF("views")), -1);
     assert_int_equal(stats_of(bench).lag_events, 2);
+    bench->rig->now_ms += 700;
+    assert_int_equal(stats_of(bench).lag_ms, 700);
     pass(bench, 1001);
     assert_int_equal(aggregator_step(bench->aggregator), 0);
     assert_int_equal(number(bench, VALUE_OF("views")), 12);
