@@ -272,8 +272,8 @@ static void keyspace(struct info *info)
     struct hot_stats hot;
     hot_stats(info->service->hot, &hot);
     if (hot.counters + hot.items > 0)
-        buffer_printf(info->to, "db0:keys=%" PRIu64 ",expires=0,avg_ttl=0\r\n",
-                      hot.counters + hot.items);
+        buffer_printf(info->to, "db0:keys=%" PRIu64 ",expires=%" PRIu64 ",avg_ttl=0\r\n",
+                      hot.counters + hot.items, hot.deadlines);
 }
 
 static const struct info_section {
