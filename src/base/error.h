@@ -24,7 +24,7 @@
     X(ERR_TIMEOUT, "the other side did not answer in time")                      \
     X(ERR_IO, "input or output failed")                                          \
     X(ERR_CORRUPT, "the data is damaged")                                        \
-    X(ERR_NO_MEMORY, "out of memory")                                            \
+    X(ERR_NO_MEMORY, "memory is at its limit, and nothing more can leave it")    \
     X(ERR_REFUSED, "the store has refused it")                                   \
     X(ERR_COLD, "not in memory yet: it is being loaded")
 

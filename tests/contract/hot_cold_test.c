@@ -546,6 +546,52 @@ TEST(keys_may_be_handed_in_unasked_and_then_nobody_asks)
     assert_value(cold_try(&rig, other), 1);
 }
 
+TEST(a_key_that_is_too_old_may_be_used_anew)
+{
+    struct op op = add("a", 5);
+    op.key = slice_of("once");
+    assert_value(cold_ask(&rig, op), 5);
+    cold_save(&rig);
+    cold_restart(&rig);
+    rig.now_ms += INT64_C(25) * 3600 * 1000;
+    assert_value(cold_ask(&rig, op), 10); /* the store has not thinned it out yet */
+    assert_true(cold_ask(&rig, op).repeated);
+}
+
+TEST(keys_leave_memory_when_it_is_short_and_still_count)
+{
+    enum { WRITES = 3000 };
+    tick(100);
+    uint64_t empty = stats().memory_bytes;
+    cold_close(&rig);
+    rig.memory_max = empty + 60000;
+    cold_open(&rig);
+    cold_tell_all(&rig);
+    hot_told_all(rig.hot, HOT_WANT_KEY);
+    char key[16];
+    for (int i = 0; i < WRITES; i++) {
+        snprintf(key, sizeof(key), "key%d", i);
+        struct op op = add("a", 1);
+        op.key = slice_of(key);
+        assert_value(cold_ask(&rig, op), i + 1);
+        if (i % 100 == 0) {
+            cold_save(&rig);
+            tick(100);
+        }
+    }
+    assert_true(stats().keys < WRITES / 2);
+    assert_true(stats().memory_bytes <= rig.memory_max);
+    for (int i = 0; i < WRITES; i += 11) {
+        snprintf(key, sizeof(key), "key%d", i);
+        struct op op = add("a", 1);
+        op.key = slice_of(key);
+        struct op again = cold_ask(&rig, op);
+        assert_true(again.repeated);
+        assert_value(again, i + 1);
+    }
+    assert_value(cold_ask(&rig, get("a")), WRITES);
+}
+
 /* ---- starting again ---- */
 
 TEST(a_restart_replays_only_what_is_behind_the_mark)
@@ -841,6 +887,8 @@ RUN(SCENARIO(what_is_in_the_store_only_is_asked_for_once_and_nobody_else_waits),
     SCENARIO(a_user_whom_nobody_knows_holds_nothing_and_a_cold_one_is_asked_for),
     SCENARIO(a_key_that_was_used_before_gets_its_first_answer_from_the_store),
     SCENARIO(keys_may_be_handed_in_unasked_and_then_nobody_asks),
+    SCENARIO(a_key_that_is_too_old_may_be_used_anew),
+    SCENARIO(keys_leave_memory_when_it_is_short_and_still_count),
     SCENARIO(a_restart_replays_only_what_is_behind_the_mark),
     SCENARIO(events_that_wait_in_the_store_are_replayed_on_top),
     SCENARIO(a_waiting_like_of_a_missing_slice_counts_and_is_held_when_the_slice_comes),

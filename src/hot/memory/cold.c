@@ -40,6 +40,7 @@ struct cold {
     struct env *env;        /* borrowed */
     struct filter *targets; /* owned */
     struct filter *users;   /* owned */
+    struct filter *keys;    /* owned; those that have left memory */
     _Atomic bool told[HOT_WANT_KINDS];
     _Atomic bool news;
 
@@ -68,6 +69,7 @@ struct cold *cold_new(struct env *env, uint64_t targets, uint64_t users)
     cold->env = env;
     cold->targets = filter_new(targets + targets / 4);
     cold->users = filter_new(users + users / 4);
+    cold->keys = filter_new(0);
     cold->last = &cold->first;
     cold->absent_tidy = ABSENT_KEPT;
     lock_init(&cold->lock);
@@ -92,6 +94,7 @@ void cold_free(struct cold *cold)
         }
     filter_free(cold->targets);
     filter_free(cold->users);
+    filter_free(cold->keys);
     free(cold->absent);
     lock_done(&cold->lock);
     free(cold);
@@ -340,7 +343,7 @@ enum err cold_ask_user(struct cold *cold, uint64_t hash, struct slice name)
 
 enum err cold_ask_key(struct cold *cold, uint64_t low, uint64_t high)
 {
-    if (atomic_load(&cold->told[HOT_WANT_KEY]))
+    if (atomic_load(&cold->told[HOT_WANT_KEY]) && !filter_may_have(cold->keys, low))
         return ERR_OK;
     return ask(cold, &(struct question){.kind = HOT_WANT_KEY,
                                         .hash = cold_key_hash(low, high),
@@ -447,6 +450,14 @@ bool cold_let_go(struct cold *cold, uint64_t hash, uint64_t stable_hash)
     return may_go;
 }
 
+void cold_let_go_key(struct cold *cold, uint64_t low, uint64_t high)
+{
+    lock_take(&cold->lock);
+    remove_absent(cold, HOT_WANT_KEY, cold_key_hash(low, high));
+    lock_release(&cold->lock);
+    filter_add(cold->keys, low);
+}
+
 /* ---- figures ---- */
 
 uint64_t cold_misses(struct cold *cold)
@@ -463,5 +474,6 @@ size_t cold_bytes(struct cold *cold)
     size_t bytes = sizeof(*cold) + cold->want_count * sizeof(struct want) +
                    cold->absent_size * sizeof(*cold->absent);
     lock_release(&cold->lock);
-    return bytes + filter_bytes(cold->targets) + filter_bytes(cold->users);
+    return bytes + filter_bytes(cold->targets) + filter_bytes(cold->users) +
+           filter_bytes(cold->keys);
 }

@@ -15,7 +15,8 @@
 #define STEP_RECORDS   256u   /* under one lock */
 #define CALM_RECORDS   16384u /* looked at in one tick */
 #define TIGHT_RECORDS  131072u
-#define SAMPLE_RECORDS 64u /* of each cell */
+#define SAMPLE_RECORDS 64u  /* of each cell */
+#define SHED_KEYS      256u /* of each stripe in one tick */
 #define UNIT_MS_LEAST  10u
 #define UNIT_MS        20000u /* when nothing is dropped for being idle */
 
@@ -182,12 +183,22 @@ static uint64_t walk(struct memory_hot *hot, uint32_t age, uint32_t budget, uint
     return measure(hot);
 }
 
-static void make_room(struct memory_hot *hot)
+static void let_key_go(void *arg, uint64_t low, uint64_t high)
+{
+    cold_let_go_key(arg, low, high);
+}
+
+static void make_room(struct memory_hot *hot, const struct saves *saves)
 {
     uint64_t bytes = measure(hot);
     uint64_t enough = hot->memory_max - hot->memory_max / 32;
     bool is_short = hot->memory_max != 0 && bytes > enough;
     if (is_short && hot->cold) {
+        /* A key comes again soon or never: old ones go before anything else does. */
+        keys_shed(hot->keys, saves, SHED_KEYS, let_key_go, hot->cold);
+        bytes = measure(hot);
+    }
+    if (is_short && hot->cold && bytes > enough) {
         uint64_t share = (bytes - enough) * 1500 / bytes + 1;
         uint32_t age = age_for(hot, share);
         bytes = walk(hot, age, TIGHT_RECORDS, bytes, enough);
@@ -220,19 +231,20 @@ void drop_tick(struct memory_hot *hot, int64_t now_ms)
     bool is_time = now_ms - drop->closed_ms >= CLOSE_EVERY_MS || now_ms < drop->closed_ms;
     bool is_short = hot->memory_max != 0 &&
                     atomic_load(&hot->memory_bytes) > hot->memory_max - hot->memory_max / 32;
-    if (hot->cold && (units > 0 || is_time || is_short)) {
+    struct saves saves = {.oldest = 0};
+    if (hot->cold) {
         drop->clock = (uint8_t)(drop->clock + units);
         layer_take_all(hot);
         if (is_time || is_short)
             close_generation(hot);
         for (unsigned i = 0; i < LIMIT_CELLS; i++)
             hot->cells[i].clock = drop->clock;
-        struct saves saves = hot->saves;
+        saves = hot->saves;
         layer_release_all(hot);
         if (is_time) {
             drop->closed_ms = now_ms;
             cold_tidy(hot->cold, &saves);
         }
     }
-    make_room(hot);
+    make_room(hot, &saves);
 }

@@ -20,9 +20,10 @@ enum entry_state { ENTRY_IN_TABLE = 1, ENTRY_IN_QUEUE };
 /* What is remembered of a key: 48 bytes of the stripe's heap. */
 struct key_entry {
     uint8_t state; /* enum entry_state */
-    bool changed;
+    bool changed : 1;
+    bool is_big : 1;
     uint8_t held;
-    bool is_big;
+    uint8_t generation;
     uint32_t next; /* the one put in behind it, HEAP_NONE for the newest */
     int64_t put_ms;
     uint64_t low;
@@ -258,6 +259,7 @@ static void put(struct stripe *stripe, const struct key_slot *slot, const struct
     *entry = (struct key_entry){.state = ENTRY_IN_TABLE,
                                 .changed = answer->changed,
                                 .held = answer->held,
+                                .generation = answer->generation,
                                 .put_ms = put_ms,
                                 .low = slot->low,
                                 .high = slot->high,
@@ -281,13 +283,43 @@ void keys_put(struct keys *keys, const struct key_slot *slot, const struct key_a
     put(stripe, slot, answer, now_ms);
 }
 
-void keys_load(struct keys *keys, uint64_t low, uint64_t high, const struct key_answer *answer,
-               int64_t put_ms)
+bool keys_load(struct keys *keys, uint64_t low, uint64_t high, const struct key_answer *answer,
+               int64_t put_ms, int64_t now_ms)
 {
+    if (is_too_old(keys, put_ms, now_ms))
+        return false;
     struct key_slot slot;
     if (!keys_open_hashed(keys, low, high, put_ms, &slot))
         put(&keys->stripes[slot.stripe], &slot, answer, put_ms);
     keys_close(keys, &slot);
+    return true;
+}
+
+static void shed(const struct keys *keys, struct stripe *stripe, const struct saves *saves,
+                 uint32_t limit, keys_gone_fn *gone, void *arg)
+{
+    for (; limit > 0 && stripe->oldest != HEAP_NONE; limit--) {
+        const struct key_entry *entry = entry_at(stripe, stripe->oldest);
+        if (!saves_has(saves, entry->generation))
+            break;
+        if (entry->state == ENTRY_IN_TABLE)
+            gone(arg, entry->low, entry->high);
+        drop_oldest(keys, stripe);
+    }
+    table_fit(&stripe->table);
+}
+
+void keys_shed(struct keys *keys, const struct saves *saves, uint32_t limit, keys_gone_fn *gone,
+               void *arg)
+{
+    assert(keys && saves && gone);
+
+    for (uint32_t i = 0; i < STRIPES; i++) {
+        struct stripe *stripe = &keys->stripes[i];
+        lock_take(&stripe->lock);
+        shed(keys, stripe, saves, limit, gone, arg);
+        lock_release(&stripe->lock);
+    }
 }
 
 void keys_close(struct keys *keys, const struct key_slot *slot)

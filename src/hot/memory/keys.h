@@ -16,6 +16,7 @@
 
 #include "base/number.h"
 #include "base/slice.h"
+#include "hot/memory/saves.h"
 
 struct keys;
 
@@ -23,6 +24,7 @@ struct key_answer {
     uint64_t fingerprint;
     bool changed;
     uint8_t held;        /* a kind's number */
+    uint8_t generation;  /* of the event that carries it, see saves.h; 0 = the store has it */
     struct number value; /* big ones: keys_put() takes a copy, keys_open() gives a borrowed one */
 };
 
@@ -52,9 +54,16 @@ void keys_put(struct keys *keys, const struct key_slot *slot, const struct key_a
               int64_t now_ms);
 
 /* A key that was put in before, in another process; nothing if it is here already. It
- * goes to the end of the queue, and so may be kept for longer than its time. */
-void keys_load(struct keys *keys, uint64_t low, uint64_t high, const struct key_answer *answer,
-               int64_t put_ms);
+ * goes to the end of the queue, and so may be kept for longer than its time. False: it is
+ * too old to count. */
+bool keys_load(struct keys *keys, uint64_t low, uint64_t high, const struct key_answer *answer,
+               int64_t put_ms, int64_t now_ms);
+
+/* Lets the oldest ones go that the store has, at most `limit` of each stripe, and tells
+ * of each before it goes, with a lock held. */
+typedef void keys_gone_fn(void *arg, uint64_t low, uint64_t high);
+void keys_shed(struct keys *keys, const struct saves *saves, uint32_t limit, keys_gone_fn *gone,
+               void *arg);
 
 void keys_close(struct keys *keys, const struct key_slot *slot);
 

@@ -398,6 +398,7 @@ static void loaded_key(struct memory_hot *hot, const struct hot_want *want,
 {
     uint64_t low = want->key_low;
     uint64_t high = want->key_high;
+    enum err err = found->code;
     if (found->code == ERR_OK) {
         const struct state_key *key = found->key;
         low = key->low;
@@ -406,9 +407,10 @@ static void loaded_key(struct memory_hot *hot, const struct hot_want *want,
                                     .changed = key->changed,
                                     .held = kinds_find(hot->kinds, key->held),
                                     .value = key->value};
-        keys_load(hot->keys, low, high, &answer, key->time_ms);
+        if (!keys_load(hot->keys, low, high, &answer, key->time_ms, atomic_load(&hot->now_ms)))
+            err = ERR_NOT_FOUND; /* it may be used anew */
     }
-    cold_answer(hot->cold, want, cold_key_hash(low, high), found->code);
+    cold_answer(hot->cold, want, cold_key_hash(low, high), err);
 }
 
 static void loaded_names(struct memory_hot *hot, const struct hot_want *want,

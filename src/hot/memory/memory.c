@@ -15,6 +15,7 @@ static enum err remember_key(struct memory_hot *hot, const struct event *event)
         struct key_answer answer = {.fingerprint = event->answer.fingerprint,
                                     .changed = event->answer.changed,
                                     .held = kinds_find(hot->kinds, event->answer.held),
+                                    .generation = hot->cells[event->origin].generation,
                                     .value = event->answer.value};
         keys_put(hot->keys, &slot, &answer, event->time_ms);
     }

@@ -79,6 +79,7 @@ static enum cell_result run_keyed(struct memory_hot *hot, struct worker *worker,
             struct key_answer answer = {.fingerprint = cell_fingerprint(hot->kinds, op),
                                         .changed = op->changed,
                                         .held = op->held,
+                                        .generation = cell->generation,
                                         .value = op->value};
             keys_put(hot->keys, &slot, &answer, turn->now_ms);
         }
