@@ -16,11 +16,12 @@ menu:
 run: build ## build what is missing and start tallyd; ARGS="--help" passes flags
 	@exec build/tallyd $(ARGS)
 
-build: ## the release build, at build/tallyd
+build: ## the release build: build/tallyd and build/tally
 	@tools/setup.sh run
 	@cmake --preset release -Wno-dev --log-level=WARNING
-	@cmake --build --preset release --target tallyd
+	@cmake --build --preset release --target tallyd tally
 	@ln -sfn release/tallyd build/tallyd
+	@ln -sfn release/tally build/tally
 
 test: build ## build and run all tests
 	@tools/setup.sh test
