@@ -4,7 +4,6 @@ import json
 import re
 import threading
 import time
-import unittest
 
 import tallyd
 import web
@@ -662,6 +661,78 @@ class Proof(Shared):
         self.assertEqual(self.web.get("/v1/dlq/x").status, 400)
         self.assertEqual(self.web.post("/v1/dlq/redrive").json["count"], 0)
         self.assertEqual(self.web.post("/v1/dlq/discard").json["count"], 0)
+
+
+class Cold(tallyd.Case):
+    """What is in the store only is loaded when somebody asks for it."""
+
+    def start_cold(self):
+        server = self.server("--workers", "1", "--flush-interval", "10ms")
+        client = web.Web(server.http_port)
+        client.batch([{"op": "like", "item": f"item{n % 50}", "user": f"user{n}"}
+                      for n in range(2000)])
+        client.batch([{"op": "add", "id": f"counter{n}", "delta": n, "key": "k"}
+                      for n in range(200)])
+        tallyd.wait_until(lambda: client.get("/v1/status").json["pipeline"]["lag_events"] == 0, 20,
+                          "the store has everything")
+        client.close()
+        self.assertEqual(server.stop(), 0)
+        server.start()
+        client = web.Web(server.http_port)
+        self.addCleanup(client.close)
+        self.assertEqual(client.get("/v1/status").json["hot"]["items"], 0)
+        return server, client
+
+    def test_pipelined_calls_to_cold_counters_keep_their_order(self):
+        server, client = self.start_cold()
+        head = b" HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        with web.Raw(server.http_port) as raw:
+            for n in range(200):
+                raw.send(b"GET /v1/counters/counter%d" % n + head +
+                         b"GET /livez" + head +
+                         b"PUT /v1/items/item%d/reactions/new%d" % (n % 50, n) + head)
+            for n in range(200):
+                self.assertEqual(raw.read().json["value"], str(n))
+                self.assertEqual(raw.read().body, b"ok\n")
+                self.assertEqual(raw.read().json["counts"]["like"], str(41 + n // 50))
+        self.assertGreater(client.get("/v1/status").json["hot"]["loads"], 50)
+
+    def test_a_batch_of_cold_lines_is_answered_in_order(self):
+        _, client = self.start_cold()
+        lines = client.batch([line for n in range(200) for line in (
+            {"op": "get", "id": f"counter{n}"}, {"op": "like", "item": f"item{n % 50}", "user": f"user{n}"},
+            {"op": "add", "id": f"counter{n}", "delta": n, "key": "k"})]).lines
+        for n in range(200):
+            read, like, add = lines[3 * n:3 * n + 3]
+            self.assertEqual(read["value"], str(n))
+            self.assertFalse(like["changed"])
+            self.assertEqual((add["value"], add.get("repeated")), (str(n), True))
+
+    def test_everything_about_a_cold_item_is_there(self):
+        _, client = self.start_cold()
+        self.assertEqual(client.get("/v1/items/item7/reactions/user57").json["reaction"], "like")
+        self.assertEqual(client.get("/v1/items/item8").json["counts"]["like"], "40")
+        self.assertEqual(len(client.get("/v1/items/item9/members").json["members"]), 40)
+        self.assertEqual(client.get("/item10/count").json["likeCount"], 40)
+        mine = client.post("/v1/reactions/mine", {"user": "user11", "items": [f"item{n}" for n in range(50)]})
+        held = [one["item"] for one in mine.json["reactions"] if one["reaction"]]
+        self.assertEqual(held, ["item11"])
+        many = client.get("/v1/counters?ids=" + ",".join(f"counter{n}" for n in range(200))).json
+        self.assertEqual([one["value"] for one in many["counters"]], [str(n) for n in range(200)])
+        self.assertTrue(client.post("/v1/counters/counter5/recount").json["agrees"])
+
+    def test_listeners_hear_of_cold_counters(self):
+        server, client = self.start_cold()
+        with web.Raw(server.http_port) as raw:
+            raw.send(b"GET /v1/changes?ids=counter7,item7/like HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            self.assertEqual(raw.read().status, 200)
+            values = []
+            while len(values) < 2:
+                line = raw.stream.readline()
+                if line.startswith(b"data: "):
+                    values.append(json.loads(line[6:])["value"])
+            self.assertEqual(values, ["7", "40"])
+            self.assertEqual(client.get("/livez").status, 200)
 
 
 class Durability(tallyd.Case):
