@@ -1,0 +1,143 @@
+#include "flow/proof.h"
+
+#include "unit/flow/pipe_rig.h"
+
+static struct desk_task audit(struct pipe *pipe, bool repair)
+{
+    return pipe_task(pipe, desk_start_audit(pipe->service.desk, SLICE("*"), repair));
+}
+
+static void spoil(struct pipe *pipe, const char *id, uint8_t kind, int64_t by)
+{
+    struct number number = number_of(by);
+    assert_int_equal(hot_mend(pipe->hot, slice_of(id), kind, &number), ERR_OK);
+}
+
+static struct pipe *pipe_with_counts(unsigned users)
+{
+    struct pipe *pipe = pipe_new();
+    for (unsigned i = 0; i < users; i++) {
+        char user[16];
+        snprintf(user, sizeof(user), "user%u", i);
+        pipe_react(pipe, "video1", user, i % 3 == 0 ? 2 : 1);
+    }
+    pipe_add(pipe, "views", 100);
+    pipe_settle(pipe);
+    return pipe;
+}
+
+TEST(what_is_right_is_left_alone)
+{
+    struct pipe *pipe = pipe_with_counts(30);
+    struct desk_task task = audit(pipe, true);
+    assert_int_equal(task.state, DESK_DONE);
+    assert_int_equal(task.done, 2);
+    assert_int_equal(task.found, 0);
+    struct pipeline_stats stats;
+    pipeline_read(&pipe->service, &stats);
+    assert_int_equal(stats.audited, 2);
+    assert_int_equal(stats.drifts, 0);
+    assert_int_equal(stats.repairs, 0);
+    pipe_free(pipe);
+}
+
+TEST(a_wrong_hot_value_is_found_told_and_put_right_while_it_is_written)
+{
+    struct pipe *pipe = pipe_with_counts(30);
+    spoil(pipe, "views", KIND_NONE, 5);
+    assert_int_equal(pipe_value(pipe, "views"), 105);
+    struct desk_task task = audit(pipe, false);
+    assert_int_equal(task.found, 1);
+    assert_string_equal(task.lines[0], "id=\"views\" place=\"hot\" is=105 ought=100");
+    assert_int_equal(pipe_value(pipe, "views"), 105);
+
+    pipe_add(pipe, "views", 10);
+    task = audit(pipe, true);
+    assert_int_equal(task.found, 1);
+    assert_string_equal(task.lines[0], "id=\"views\" place=\"hot\" is=115 ought=110");
+    assert_int_equal(pipe_value(pipe, "views"), 110);
+    assert_int_equal(audit(pipe, true).found, 0);
+    struct pipeline_stats stats;
+    pipeline_read(&pipe->service, &stats);
+    assert_int_equal(stats.drifts, 2);
+    assert_int_equal(stats.repairs, 1);
+    pipe_settle(pipe);
+    pipe_reopen(pipe); /* the repair is an event that can be read, and changes no sum */
+    assert_int_equal(pipe_value(pipe, "views"), 110);
+    assert_int_equal(audit(pipe, true).found, 0);
+    pipe_free(pipe);
+}
+
+TEST(a_wrong_count_of_a_large_item_is_put_right)
+{
+    struct pipe *pipe = pipe_with_counts(6000);
+    spoil(pipe, "video1", 1, -3);
+    assert_int_equal(pipe_value(pipe, "video1/like"), 3997);
+    struct desk_task task = audit(pipe, true);
+    assert_int_equal(task.found, 1);
+    assert_string_equal(task.lines[0], "id=\"video1/like\" place=\"hot\" is=3997 ought=4000");
+    assert_int_equal(pipe_value(pipe, "video1/like"), 4000);
+    assert_int_equal(audit(pipe, true).found, 0);
+    pipe_free(pipe);
+}
+
+TEST(a_wrong_row_is_put_right_and_memory_stays_as_it_was)
+{
+    struct pipe *pipe = pipe_with_counts(30);
+    pipe_sql(pipe, "UPDATE entries SET value = 7 WHERE id = 'views'");
+    struct desk_task task = audit(pipe, true);
+    assert_int_equal(task.found, 1);
+    assert_string_equal(task.lines[0], "id=\"views\" place=\"store\" is=7 ought=100");
+    assert_int_equal(audit(pipe, false).found, 0);
+    assert_int_equal(pipe_value(pipe, "views"), 100);
+    pipe_reopen(pipe);
+    assert_int_equal(pipe_value(pipe, "views"), 100);
+    pipe_free(pipe);
+}
+
+struct writer {
+    struct pipe *pipe;
+    atomic_bool stop;
+};
+
+static void *write_on(void *arg)
+{
+    struct writer *writer = arg;
+    for (unsigned i = 0; !atomic_load(&writer->stop); i++) {
+        char user[16];
+        snprintf(user, sizeof(user), "user%u", i % 200);
+        pipe_react(writer->pipe, "video1", user, (uint8_t)(i % 3));
+        pipe_add(writer->pipe, "views", (int64_t)(i % 11) - 5);
+        if (i % 50 == 0) {
+            struct op op = {.kind = OP_DELETE, .id = SLICE("fleeting")};
+            pipe_run(writer->pipe, &op);
+        }
+        pipe_add(writer->pipe, "fleeting", 1);
+        if (i % 10 == 0)
+            pipe_nap(); /* nobody waits for the disk here: the log would only grow */
+    }
+    return NULL;
+}
+
+TEST(nothing_that_happens_meanwhile_looks_like_a_drift)
+{
+    struct pipe *pipe = pipe_with_counts(100);
+    struct writer writer = {.pipe = pipe};
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, write_on, &writer), 0);
+    for (unsigned i = 0; i < 20; i++) {
+        struct desk_task task = audit(pipe, true);
+        assert_int_equal(task.state, DESK_DONE);
+        assert_int_equal(task.found, 0);
+    }
+    atomic_store(&writer.stop, true);
+    pthread_join(thread, NULL);
+    assert_int_equal(audit(pipe, true).found, 0);
+    pipe_free(pipe);
+}
+
+RUN(cmocka_unit_test(what_is_right_is_left_alone),
+    cmocka_unit_test(a_wrong_hot_value_is_found_told_and_put_right_while_it_is_written),
+    cmocka_unit_test(a_wrong_count_of_a_large_item_is_put_right),
+    cmocka_unit_test(a_wrong_row_is_put_right_and_memory_stays_as_it_was),
+    cmocka_unit_test(nothing_that_happens_meanwhile_looks_like_a_drift))
