@@ -16,7 +16,7 @@
 static const struct {
     const char *field;
     const char *name;
-    const char *unit; /* "bytes", "s": shown as people read them */
+    const char *unit; /* "bytes", "s": shown as people read them; "text": only if there is one */
 } status_lines[] = {
     {"tally_version", "version", ""},
     {"uptime_in_seconds", "up for", "s"},
@@ -31,16 +31,17 @@ static const struct {
     {"maxmemory", "memory limit", "limit"},
     {"log_disk_bytes", "log on disk", "bytes"},
     {"log_sync_usec_mean", "sync of the log takes", "us"},
-    {"store_form", "store", ""},
-    {"store_state", "store", ""},
-    {"store_lag_events", "events not in the store yet", ""},
-    {"lag_events", "events not in the store yet", ""},
-    {"events_retrying", "events being retried", ""},
-    {"dlq", "dead letters", ""},
-    {"dlq_size", "dead letters", ""},
+    {"pipeline", "pipeline into the store", ""},
+    {"pipeline_paused_reason", "paused because", "text"},
+    {"pipeline_lag_events", "events not in the store yet", ""},
+    {"pipeline_lag_ms", "the oldest of them is", "ms"},
+    {"store_bytes", "store on disk", "bytes"},
+    {"store_retrying", "events being retried", ""},
+    {"store_dead_letters", "dead letters", ""},
     {"cold_loads", "loaded from the store", ""},
-    {"drift_found", "drifts found", ""},
     {"audit_drifts", "drifts found", ""},
+    {"audit_repairs", "drifts repaired", ""},
+    {"memory_refused_writes", "writes refused for memory", ""},
     {"refused_writes", "writes refused", ""},
 };
 
@@ -99,6 +100,8 @@ static struct slice readable(struct slice value, const char *unit, char *room, s
         format_seconds(room, size, number);
     else if (strcmp(unit, "us") == 0)
         (void)snprintf(room, size, "%.2f ms", (double)number / 1000);
+    else if (strcmp(unit, "ms") == 0)
+        (void)snprintf(room, size, "%llu ms", (unsigned long long)number);
     else if (strcmp(unit, "limit") == 0 && number == 0)
         (void)snprintf(room, size, "none");
     else
@@ -117,7 +120,7 @@ static void print_status(struct session *session, struct slice info)
     for (size_t i = 0; i < sizeof(status_lines) / sizeof(status_lines[0]); i++) {
         struct slice value = info_field(info, status_lines[i].field);
         char room[64];
-        if (!value.data)
+        if (!value.data || (strcmp(status_lines[i].unit, "text") == 0 && value.size == 0))
             continue;
         print_table_add(&table, slice_of(status_lines[i].name));
         print_table_add(&table, readable(value, status_lines[i].unit, room, sizeof(room)));

@@ -230,7 +230,7 @@ static void add_row(struct listing *listing, const redisReply *row)
         name += *name == '>';
         char field[64];
         char room[PRINT_TIME_BYTES];
-        (void)snprintf(field, sizeof(field), "%.*s", (int)strcspn(name, " "), name);
+        (void)snprintf(field, sizeof(field), "%.*s", (int)strcspn(name, " ="), name);
         print_table_add(table, shown(slice_of(field), answer_field(row, field), room));
     }
 }

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/hash.h"
 #include "base/memory.h"
 #include "cli/answer.h"
 #include "cli/pipe.h"
@@ -50,6 +51,9 @@ struct export
     } * more; /* items of the page with more members than an answer holds; owned */
     size_t more_count;
     size_t more_room;
+    uint64_t *seen; /* owned: hashes of the ids of this run; 0 is an empty place */
+    size_t seen_count;
+    size_t seen_room; /* a power of two */
 };
 
 /* --- output ----------------------------------------------------------------------- */
@@ -113,6 +117,38 @@ static void write_end(struct export *export)
     write_out(export);
 }
 
+/* --- ids once -------------------------------------------------------------------------- */
+
+static bool put_hash(uint64_t *table, size_t room, uint64_t hash)
+{
+    for (size_t place = hash & (room - 1);; place = (place + 1) & (room - 1)) {
+        if (table[place] == hash)
+            return false;
+        if (table[place] == 0) {
+            table[place] = hash;
+            return true;
+        }
+    }
+}
+
+/* SCAN may show an id twice, when it is dropped or loaded meanwhile. */
+static bool is_new(struct export *export, struct slice id)
+{
+    if (2 * export->seen_count >= export->seen_room) {
+        size_t room = export->seen_room > 0 ? 2 * export->seen_room : 4096;
+        uint64_t *table = memory_take_zeroed(room * sizeof(*table));
+        for (size_t i = 0; i < export->seen_room; i++)
+            if (export->seen[i] != 0)
+                (void)put_hash(table, room, export->seen[i]);
+        free(export->seen);
+        export->seen = table;
+        export->seen_room = room;
+    }
+    bool added = put_hash(export->seen, export->seen_room, hash_stable(id) | 1);
+    export->seen_count += added;
+    return added;
+}
+
 /* --- counters --------------------------------------------------------------------- */
 
 static void put_number(struct export *export, const redisReply *map, const char *field,
@@ -168,7 +204,8 @@ static struct slice id_of(const struct export *export, size_t index)
 static void counter_answered(void *arg, uint64_t tag, const redisReply *reply)
 {
     struct export *export = arg;
-    if (reply->type == REDIS_REPLY_ARRAY && is_type(reply, "counter"))
+    if (reply->type == REDIS_REPLY_ARRAY && is_type(reply, "counter") &&
+        is_new(export, id_of(export, tag)))
         write_counter(export, id_of(export, tag), reply);
 }
 
@@ -246,6 +283,8 @@ static enum err ask_items(struct export *export, struct pipe *pipe)
 {
     enum err err = ERR_OK;
     for (size_t i = 0; !err && i < export->ids->elements; i++) {
+        if (!is_new(export, id_of(export, i)))
+            continue;
         const struct slice info[] = {SLICE("COUNTER.INFO"), id_of(export, i)};
         err = pipe_send(pipe, i * ANSWERS_OF_ITEM, info, 2);
         for (size_t kind = 0; !err && kind < export->kind_count; kind++) {
@@ -546,5 +585,6 @@ int export_run(struct session *session, const struct command_line *line)
         (void)close(export.fd);
     buffer_done(&export.output);
     free(export.more);
+    free(export.seen);
     return code;
 }

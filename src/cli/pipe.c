@@ -91,9 +91,12 @@ static enum err write_batch(struct pipe *pipe, const struct pipe_batch *batch)
 
 /* --- reading ---------------------------------------------------------------------- */
 
+/* After these nothing was changed, and some time later it may go. */
 static bool is_busy(const redisReply *reply)
 {
-    return reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "BUSY ", 5) == 0;
+    return reply->type == REDIS_REPLY_ERROR &&
+           (strncmp(reply->str, "BUSY ", 5) == 0 || strncmp(reply->str, "OOM ", 4) == 0 ||
+            strncmp(reply->str, "UNAVAILABLE ", 12) == 0);
 }
 
 static void keep_for_again(struct pipe *pipe, const struct pipe_batch *batch, uint32_t index)

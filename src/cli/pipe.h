@@ -1,8 +1,8 @@
 /* pipe.h - many commands under way at once on one connection.
  *
  * Commands are gathered into batches; while one batch is on its way, the answers of
- * the one before are read. A command that was answered with BUSY, which means that
- * nothing was done, is sent again after a while, behind the others. */
+ * the one before are read. A command that was answered with BUSY, OOM or UNAVAILABLE,
+ * which mean that nothing was done, is sent again after a while, behind the others. */
 #ifndef CLI_PIPE_H
 #define CLI_PIPE_H
 
@@ -34,7 +34,7 @@ struct pipe {
     uint32_t batch_size;
     struct pipe_batch *filling;   /* owned, as the others */
     struct pipe_batch *under_way; /* count 0: none */
-    struct pipe_batch *again;     /* answered with BUSY */
+    struct pipe_batch *again;     /* to be sent again */
 };
 
 void pipe_init(struct pipe *pipe, redisContext *context, uint32_t batch_size,

@@ -116,7 +116,9 @@ static struct slice heading(const struct print_table *table, size_t column)
 {
     const char *name = table->names[column];
     name += *name == '>';
-    return (struct slice){name, strcspn(name, " ")};
+    struct slice text = {name, strcspn(name, " ")};
+    const char *alias = memchr(text.data, '=', text.size);
+    return alias ? (struct slice){alias + 1, text.size - (size_t)(alias + 1 - name)} : text;
 }
 
 static void write_cell(const struct print_table *table, size_t column, struct slice text,

@@ -32,7 +32,7 @@ struct print_table {
     size_t cell_count;
 };
 
-/* `names` are separated by blanks, as in "id >value". */
+/* `names` are separated by blanks, as in "id >value"; what stands behind a '=' is the heading. */
 void print_table_init(struct print_table *table, const char *names);
 void print_table_done(struct print_table *table);
 

@@ -35,7 +35,7 @@ static int counter_events(struct session *session, const struct command_line *li
     struct answer_list list = {
         .words = ask.words,
         .word_count = ask.count,
-        .columns = "time_ms origin sequence type >delta user >before >after key region",
+        .columns = "time_ms=time origin sequence type >delta user >before >after key region",
         .empty = "the log has no events of it"};
     int code = read_limit(line, &list.limit);
     return code == EXIT_FINE ? answer_print_list(session, &list) : code;
@@ -72,7 +72,7 @@ static int pipeline_events(struct session *session, const struct command_line *l
     struct answer_list list = {
         .words = ask.words,
         .word_count = ask.count,
-        .columns = "event_id created_ms state >retry_count id >delta >events reason",
+        .columns = "event_id created_ms=created state >retry_count id >delta >events reason",
         .empty = "there are no such events"};
     if (code == EXIT_FINE)
         code = read_limit(line, &list.limit);
@@ -126,7 +126,7 @@ int verb_trail(struct session *session, const struct command_line *line)
     const struct slice words[] = {SLICE("AUDITS")};
     struct answer_list list = {.words = words,
                                .word_count = 1,
-                               .columns = "time_ms kind id text",
+                               .columns = "time_ms=time what id text",
                                .empty = "nothing was audited, repaired or erased yet"};
     int code = read_limit(line, &list.limit);
     return code == EXIT_FINE ? answer_print_list(session, &list) : code;
@@ -357,7 +357,7 @@ static int dlq_list(struct session *session, const struct command_line *line)
     const struct slice words[] = {SLICE("DLQ"), SLICE("LIST")};
     struct answer_list list = {.words = words,
                                .word_count = 2,
-                               .columns = "event_id created_ms id >delta >events reason",
+                               .columns = "event_id failed_ms=failed id >delta >retry_count reason",
                                .empty = "the dead-letter queue is empty"};
     int code = read_limit(line, &list.limit);
     return code == EXIT_FINE ? answer_print_list(session, &list) : code;

@@ -255,7 +255,7 @@ int verb_history(struct session *session, const struct command_line *line)
     ask_add_option(&ask, line, "USER", COMMAND_USER);
     struct answer_list list = {.words = ask.words,
                                .word_count = ask.count,
-                               .columns = "time_ms user kind",
+                               .columns = "time_ms=time user kind",
                                .empty = "the store knows of no reactions to it"};
     int code = read_limit(line, HISTORY_LIMIT, &list.limit);
     return code == EXIT_FINE ? answer_print_list(session, &list) : code;

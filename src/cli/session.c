@@ -96,6 +96,9 @@ static const struct {
     {"BUSYKEY", "it is there already: look at it with: tally info ID"},
     {"IDMISMATCH", "take another --key: this one was used for another write"},
     {"MISCONF", "the server's disk is full: reads go on; make room and try again"},
+    {"OOM", "--max-memory of the server is reached: nothing was changed; raise it, or wait until "
+            "the store has caught up"},
+    {"UNAVAILABLE", "nothing was changed: the server's store does not answer; see: tally status"},
     {"BUSY", "nothing was changed: try again in a moment"},
     {"ERR unknown command",
      "this tallyd is older than this tally, or is not tallyd: tally version"},

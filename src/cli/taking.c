@@ -94,7 +94,8 @@ int taking_failed(struct taking *taking, enum err err)
     if (taking->is_full)
         return session_fail(EXIT_REFUSED, "the server's disk is full: make room, then go on");
     if (err == ERR_BUSY)
-        return session_fail(EXIT_REFUSED, "the server's disk does not keep up: go on later");
+        return session_fail(EXIT_REFUSED,
+                            "the server stays busy, or is out of memory: go on later");
     return session_broke(taking->session, taking->session->context);
 }
 
