@@ -1,0 +1,554 @@
+/* http_test.c - the door over a hot layer and a log that do what the test says: the
+ * log moves on when it is told to, a batch is done when it is let go, and what is
+ * cold comes when it is asked to. */
+#include "door/http/http.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/env.h"
+#include "base/message.h"
+#include "net/waker.h"
+#include "unit/test.h"
+
+/* ---- a hot layer that counts all its writes, whatever their ids ---- */
+
+struct fake_hot {
+    struct hot base;
+    atomic_bool holds;     /* keep batches until they are let go of */
+    atomic_bool cold;      /* ids that begin with "cold" are */
+    atomic_int cold_count; /* so often */
+    struct batch *held;    /* the loop's thread */
+    atomic_int held_count; /* batches kept so far */
+    int64_t value;
+    uint64_t ticket;
+};
+
+static void run_op(struct fake_hot *hot, struct op *op)
+{
+    if (atomic_load(&hot->cold) && op->id.size >= 4 && memcmp(op->id.data, "cold", 4) == 0) {
+        op->code = ERR_COLD;
+        atomic_fetch_add(&hot->cold_count, 1);
+        return;
+    }
+    op->code = ERR_OK;
+    if (op_is_write(op->kind)) {
+        hot->value++;
+        op->ticket = ++hot->ticket;
+    }
+    op->changed = true;
+    op->value = number_of(hot->value);
+    if (op->counts) {
+        op->counts[0] = hot->value;
+        op->counts[1] = 0;
+    }
+}
+
+static void finish_batch(struct fake_hot *hot, struct batch *batch)
+{
+    for (size_t i = 0; i < batch->count; i++)
+        run_op(hot, &batch->ops[i]);
+    batch->done(batch);
+}
+
+static void fake_run(struct hot *base, struct batch *batch)
+{
+    struct fake_hot *hot = (struct fake_hot *)base;
+    if (atomic_load(&hot->holds)) {
+        assert_null(hot->held); /* a worker has one batch at a time */
+        hot->held = batch;
+        atomic_fetch_add(&hot->held_count, 1);
+    } else {
+        finish_batch(hot, batch);
+    }
+}
+
+static const struct hot_ops fake_hot_ops = {.name = "fake", .run = fake_run};
+
+/* ---- a log that is as far as the test says ---- */
+
+struct fake_log {
+    struct log base;
+    atomic_uint_fast64_t reached;
+};
+
+static uint64_t fake_reached(struct log *log, enum log_level level)
+{
+    (void)level;
+    return atomic_load(&((struct fake_log *)log)->reached);
+}
+
+static const struct log_ops fake_log_ops = {.name = "fake", .reached = fake_reached};
+
+/* ---- the scene ---- */
+
+struct scene {
+    struct fake_hot hot;
+    struct fake_log log;
+    struct kinds kinds;
+    struct service service;
+    struct http_options options;
+    struct http *http;
+    struct loop *loop;
+    struct waker *let_go;
+    pthread_t thread;
+    atomic_int drained;
+};
+
+static void let_go(void *arg)
+{
+    struct scene *scene = arg;
+    struct batch *batch = scene->hot.held;
+    scene->hot.held = NULL;
+    if (batch)
+        finish_batch(&scene->hot, batch);
+}
+
+static void *run(void *arg)
+{
+    loop_run(((struct scene *)arg)->loop);
+    return NULL;
+}
+
+static struct scene *start(bool is_safe)
+{
+    struct scene *scene = calloc(1, sizeof(*scene));
+    struct error error;
+    message_set_level(MESSAGE_ERROR);
+    scene->hot.base.ops = &fake_hot_ops;
+    scene->log.base.ops = &fake_log_ops;
+    atomic_store(&scene->log.reached, is_safe ? UINT64_MAX : 0);
+    kinds_parse(&scene->kinds, SLICE("like,dislike"), NULL);
+    service_init(&scene->service, env_system(), &scene->hot.base, &scene->log.base, &scene->kinds,
+                 ACK_DURABLE);
+    scene->options = (struct http_options)HTTP_OPTIONS_DEFAULT;
+    scene->options.port = 0;
+    scene->http = http_new(&scene->service, &scene->options, 1, &error);
+    scene->loop = loop_new(&error);
+    assert_non_null(scene->http);
+    assert_int_equal(http_listen(scene->http, scene->loop, 0, &error), ERR_OK);
+    scene->let_go = waker_new(scene->loop, let_go, scene, &error);
+    pthread_create(&scene->thread, NULL, run, scene);
+    return scene;
+}
+
+static void drained(void *arg, unsigned worker)
+{
+    struct scene *scene = arg;
+    assert_int_equal(worker, 0);
+    atomic_fetch_add(&scene->drained, 1);
+    loop_stop(scene->loop);
+}
+
+static void stop(struct scene *scene)
+{
+    if (atomic_load(&scene->drained) == 0)
+        loop_stop(scene->loop);
+    pthread_join(scene->thread, NULL);
+    waker_free(scene->let_go);
+    http_free(scene->http);
+    loop_free(scene->loop);
+    service_done(&scene->service);
+    free(scene);
+}
+
+static void log_reaches(struct scene *scene, uint64_t ticket)
+{
+    atomic_store(&scene->log.reached, ticket);
+    http_wake_all(scene->http);
+}
+
+static void arrive(struct scene *scene)
+{
+    atomic_store(&scene->hot.cold, false);
+    atomic_fetch_add(&scene->hot.base.arrivals, 1);
+    http_wake_all(scene->http);
+}
+
+static void wait_until_cold(struct scene *scene, int count)
+{
+    while (atomic_load(&scene->hot.cold_count) < count)
+        usleep(100);
+}
+
+static int connect_to(const struct scene *scene)
+{
+    int client = socket(AF_INET, SOCK_STREAM, 0);
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(http_port(scene->http))};
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    assert_int_equal(connect(client, (struct sockaddr *)&address, sizeof(address)), 0);
+    struct timeval patience = {.tv_sec = 5};
+    setsockopt(client, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+    return client;
+}
+
+static void go_at_once(int client)
+{
+    struct linger at_once = {.l_onoff = 1, .l_linger = 0};
+    setsockopt(client, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+    close(client);
+}
+
+/* ---- talking ---- */
+
+static void say(int client, const char *text)
+{
+    assert_int_equal(send(client, text, strlen(text), MSG_NOSIGNAL), (ssize_t)strlen(text));
+}
+
+#define END          " HTTP/1.1\r\nHost: localhost\r\n\r\n"
+#define ADD(id)      "POST /v1/counters/" id "/add" END
+#define GET(id)      "GET /v1/counters/" id END
+#define PUT_LIKE(id) "PUT /v1/items/" id "/reactions/ann" END
+#define LIVE         "GET /livez" END
+
+/* One answer: its status; its body is kept for hear_value(). */
+static char body[1 << 20];
+
+static int hear(int client)
+{
+    char head[2048];
+    size_t size = 0;
+    while (size < 4 || memcmp(head + size - 4, "\r\n\r\n", 4) != 0) {
+        assert_int_equal(recv(client, head + size, 1, 0), 1);
+        size++;
+        assert_true(size < sizeof(head) - 1);
+    }
+    head[size] = '\0';
+    const char *length = strstr(head, "Content-Length: ");
+    size_t wanted = length ? strtoul(length + 16, NULL, 10) : 0;
+    size_t got = 0;
+    while (got < wanted) {
+        ssize_t more = recv(client, body + got, wanted - got, 0);
+        assert_true(more > 0);
+        got += (size_t)more;
+    }
+    body[got] = '\0';
+    return (int)strtol(head + 9, NULL, 10);
+}
+
+static void hear_value(int client, const char *value)
+{
+    assert_int_equal(hear(client), 200);
+    char wanted[64];
+    snprintf(wanted, sizeof(wanted), "\"value\":\"%s\"", value);
+    if (!strstr(body, wanted))
+        print_message("not %s in %s\n", wanted, body);
+    assert_non_null(strstr(body, wanted));
+}
+
+static void hear_nothing(int client)
+{
+    usleep(30000);
+    char byte;
+    assert_int_equal(recv(client, &byte, 1, MSG_DONTWAIT), -1);
+    assert_int_equal(errno, EAGAIN);
+}
+
+static void hear_the_end(int client)
+{
+    char byte;
+    assert_int_equal(recv(client, &byte, 1, 0), 0);
+    close(client);
+}
+
+/* ---- waiting for the log ---- */
+
+TEST(an_answer_leaves_when_the_log_has_reached_its_ticket)
+{
+    struct scene *scene = start(false);
+    int client = connect_to(scene);
+    say(client, ADD("a") ADD("a"));
+    hear_nothing(client);
+    log_reaches(scene, 1);
+    hear_nothing(client); /* both are of one pass, and the second is not there yet */
+    log_reaches(scene, 2);
+    hear_value(client, "1");
+    hear_value(client, "2");
+    close(client);
+    stop(scene);
+}
+
+TEST(a_read_waits_for_nobody_elses_write)
+{
+    struct scene *scene = start(false);
+    int writer = connect_to(scene);
+    int reader = connect_to(scene);
+    say(writer, PUT_LIKE("v"));
+    hear_nothing(writer);
+    say(reader, GET("a") LIVE);
+    hear_value(reader, "1");
+    assert_int_equal(hear(reader), 200);
+    log_reaches(scene, 1);
+    assert_int_equal(hear(writer), 200);
+    close(writer);
+    close(reader);
+    stop(scene);
+}
+
+TEST(what_follows_a_write_waits_with_it)
+{
+    struct scene *scene = start(false);
+    int client = connect_to(scene);
+    say(client, ADD("a"));
+    hear_nothing(client);
+    say(client, GET("a") LIVE "GET /v1/nothing" END "not http\r\n");
+    hear_nothing(client);
+    log_reaches(scene, 1);
+    hear_value(client, "1");
+    hear_value(client, "1");
+    assert_int_equal(hear(client), 200);
+    assert_int_equal(hear(client), 404);
+    assert_int_equal(hear(client), 400);
+    hear_the_end(client);
+    stop(scene);
+}
+
+TEST(what_was_asked_is_answered_although_the_client_has_stopped_talking)
+{
+    struct scene *scene = start(false);
+    int client = connect_to(scene);
+    say(client, ADD("a"));
+    shutdown(client, SHUT_WR);
+    hear_nothing(client);
+    log_reaches(scene, 1);
+    hear_value(client, "1");
+    hear_the_end(client);
+    stop(scene);
+}
+
+TEST(a_client_may_go_while_its_answer_waits)
+{
+    struct scene *scene = start(false);
+    for (int i = 0; i < 20; i++) {
+        int client = connect_to(scene);
+        say(client, ADD("a") PUT_LIKE("v") LIVE);
+        usleep(2000);
+        if (i % 2 == 0)
+            go_at_once(client);
+        else
+            close(client);
+    }
+    log_reaches(scene, UINT64_MAX);
+    int client = connect_to(scene);
+    say(client, LIVE);
+    assert_int_equal(hear(client), 200);
+    close(client);
+    stop(scene);
+}
+
+/* ---- batches of lines ---- */
+
+static void say_lines(int client, const char *line, size_t count)
+{
+    size_t size = strlen(line);
+    char head[256];
+    snprintf(head, sizeof(head),
+             "POST /v1/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\n"
+             "Content-Length: %zu\r\n\r\n",
+             size * count);
+    say(client, head);
+    char *lines = malloc(size * count);
+    for (size_t i = 0; i < count; i++)
+        memcpy(lines + i * size, line, size);
+    for (size_t sent = 0; sent < size * count;) {
+        ssize_t more = send(client, lines + sent, size * count - sent, MSG_NOSIGNAL);
+        if (more <= 0)
+            break;
+        sent += (size_t)more;
+    }
+    free(lines);
+}
+
+static size_t count_lines(void)
+{
+    size_t lines = 0;
+    for (const char *at = body; (at = strchr(at, '\n')); at++)
+        lines++;
+    return lines;
+}
+
+TEST(many_lines_are_taken_in_stretches_and_answered_when_they_are_safe)
+{
+    struct scene *scene = start(false);
+    int client = connect_to(scene);
+    int other = connect_to(scene);
+    say_lines(client, "{\"op\":\"add\",\"id\":\"a\"}\n", 10000);
+    say(client, GET("a"));
+    say(other, LIVE);
+    assert_int_equal(hear(other), 200);
+    hear_nothing(client);
+    log_reaches(scene, 9999);
+    hear_nothing(client);
+    log_reaches(scene, 10000);
+    assert_int_equal(hear(client), 200);
+    assert_int_equal(count_lines(), 10000);
+    assert_non_null(
+        strstr(body, "{\"line\":10000,\"status\":200,\"changed\":true,\"value\":\"10000\""));
+    hear_value(client, "10000");
+    close(client);
+    close(other);
+    stop(scene);
+}
+
+TEST(a_client_may_go_while_its_lines_are_under_way)
+{
+    struct scene *scene = start(true);
+    atomic_store(&scene->hot.holds, true);
+    int client = connect_to(scene);
+    say_lines(client, "{\"op\":\"add\",\"id\":\"a\"}\n", 10000);
+    while (atomic_load(&scene->hot.held_count) == 0)
+        usleep(100);
+    go_at_once(client);
+    usleep(10000);
+    atomic_store(&scene->hot.holds, false);
+    waker_wake(scene->let_go);
+    client = connect_to(scene);
+    say(client, LIVE);
+    assert_int_equal(hear(client), 200);
+    close(client);
+    stop(scene);
+}
+
+/* ---- a hot layer that does not have everything ---- */
+
+static struct scene *start_cold(void)
+{
+    struct scene *scene = start(true);
+    atomic_store(&scene->hot.cold, true);
+    return scene;
+}
+
+TEST(what_is_cold_holds_up_its_own_client_alone)
+{
+    struct scene *scene = start_cold();
+    int one = connect_to(scene);
+    int two = connect_to(scene);
+    say(one, ADD("a") ADD("cold%2F1") ADD("a") LIVE);
+    wait_until_cold(scene, 1);
+    hear_value(one, "1");
+    say(one, "GET /v1/nothing" END);
+    say(two, ADD("a") LIVE);
+    hear_value(two, "3");
+    assert_int_equal(hear(two), 200);
+    hear_nothing(one);
+    arrive(scene);
+    hear_value(one, "4");
+    assert_non_null(strstr(body, "\"id\":\"cold/1\""));
+    hear_value(one, "2");
+    assert_int_equal(hear(one), 200);
+    assert_int_equal(hear(one), 404);
+    close(one);
+    close(two);
+    stop(scene);
+}
+
+TEST(what_is_cold_at_the_end_is_freed)
+{
+    struct scene *scene = start_cold();
+    int client = connect_to(scene);
+    int other = connect_to(scene);
+    say(client, ADD("cold") "GET /v1/items/cold/members" END LIVE);
+    say_lines(other, "{\"op\":\"add\",\"id\":\"cold\",\"key\":\"k\"}\n", 5000);
+    wait_until_cold(scene, 3);
+    int listener = connect_to(scene);
+    say(listener, "GET /v1/changes?ids=cold&match=*" END);
+    wait_until_cold(scene, 4);
+    stop(scene);
+    close(client);
+    close(other);
+    close(listener);
+}
+
+TEST(what_a_client_has_asked_for_is_done_although_it_has_gone)
+{
+    struct scene *scene = start_cold();
+    for (int i = 0; i < 10; i++) {
+        int client = connect_to(scene);
+        say(client, ADD("cold") ADD("cold"));
+        wait_until_cold(scene, 2 * (i + 1));
+        go_at_once(client);
+    }
+    arrive(scene);
+    int client = connect_to(scene);
+    say(client, ADD("cold"));
+    hear_value(client, "21");
+    close(client);
+    stop(scene);
+}
+
+/* ---- a hot layer that takes its time ---- */
+
+TEST(a_batch_may_take_longer_than_its_pass)
+{
+    struct scene *scene = start(true);
+    atomic_store(&scene->hot.holds, true);
+    int one = connect_to(scene);
+    int two = connect_to(scene);
+    say(one, ADD("a") LIVE);
+    while (atomic_load(&scene->hot.held_count) == 0)
+        usleep(100);
+    say(two, ADD("a") LIVE); /* comes while the first is under way */
+    say(one, "GET /v1/nothing" END "not http\r\n");
+    hear_nothing(one);
+    hear_nothing(two);
+    atomic_store(&scene->hot.holds, false);
+    waker_wake(scene->let_go);
+    hear_value(one, "1");
+    assert_int_equal(hear(one), 200);
+    assert_int_equal(hear(one), 404);
+    assert_int_equal(hear(one), 400);
+    hear_the_end(one);
+    hear_value(two, "2");
+    assert_int_equal(hear(two), 200);
+    close(two);
+    stop(scene);
+}
+
+/* ---- the end ---- */
+
+TEST(draining_answers_what_has_come_in_and_closes_all)
+{
+    struct scene *scene = start(false);
+    int busy = connect_to(scene);
+    int idle = connect_to(scene);
+    int listener = connect_to(scene);
+    say(idle, LIVE);
+    assert_int_equal(hear(idle), 200);
+    say(listener, "GET /v1/changes?match=*" END);
+    assert_int_equal(hear(listener), 200);
+    say(busy, ADD("a") ADD("a"));
+    hear_nothing(busy);
+    http_drain(scene->http, 0, drained, scene);
+    hear_the_end(idle);
+    hear_nothing(busy);
+    log_reaches(scene, 2);
+    hear_value(busy, "1");
+    hear_value(busy, "2");
+    hear_the_end(busy);
+    close(listener);
+    while (atomic_load(&scene->drained) == 0)
+        usleep(100);
+    stop(scene);
+}
+
+RUN(cmocka_unit_test(an_answer_leaves_when_the_log_has_reached_its_ticket),
+    cmocka_unit_test(a_read_waits_for_nobody_elses_write),
+    cmocka_unit_test(what_follows_a_write_waits_with_it),
+    cmocka_unit_test(what_was_asked_is_answered_although_the_client_has_stopped_talking),
+    cmocka_unit_test(a_client_may_go_while_its_answer_waits),
+    cmocka_unit_test(many_lines_are_taken_in_stretches_and_answered_when_they_are_safe),
+    cmocka_unit_test(a_client_may_go_while_its_lines_are_under_way),
+    cmocka_unit_test(what_is_cold_holds_up_its_own_client_alone),
+    cmocka_unit_test(what_is_cold_at_the_end_is_freed),
+    cmocka_unit_test(what_a_client_has_asked_for_is_done_although_it_has_gone),
+    cmocka_unit_test(a_batch_may_take_longer_than_its_pass),
+    cmocka_unit_test(draining_answers_what_has_come_in_and_closes_all))
