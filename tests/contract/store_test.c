@@ -996,6 +996,40 @@ TEST(an_erased_user_leaves_no_name_behind)
         ERR_OK);
 }
 
+/* Rows that came in any order were moved about, and must not have left copies. */
+TEST(no_copy_of_an_erased_name_is_left_between_the_rows)
+{
+    enum { USERS = 3000, STEP = 1201 };
+    for (unsigned i = 0; i < USERS; i++) {
+        unsigned number = i * STEP % USERS;
+        snprintf(many[i], sizeof(many[i]), "name-%05u-x", number);
+        struct store_unit *unit = rig_unit(rig, "v", true);
+        rig->reactions[0][unit->reaction_count++] = (struct store_reaction){
+            .user = slice_of(many[i]),
+            .named = true,
+            .number = number,
+            .bucket = bucket_of(SLICE("v"), slice_of(many[i])),
+            .after = SLICE("like"),
+        };
+        if (i % 50 == 49)
+            rig_apply_ok(rig);
+    }
+    for (unsigned i = 0; i < 60; i++) {
+        uint64_t rows;
+        char stub[48];
+        snprintf(stub, sizeof(stub), "a stub that is longer than the name %u", i);
+        assert_int_equal(store_erase(rig->store, slice_of(many[i * 50]),
+                                     slice_of(i % 2 ? stub : "e"), rig->now_ms, &rows, NULL),
+                         ERR_OK);
+        assert_int_equal(rows, 1);
+        assert_false(is_in_files(many[i * 50]));
+    }
+    for (unsigned i = 0; i < 60; i++) {
+        assert_false(is_in_files(many[i * 50]));
+        assert_true(is_in_files(many[i * 50 + 1]));
+    }
+}
+
 TEST(an_erased_numeric_user_has_a_stub_in_the_history)
 {
     rig_react(rig, "v", "4711", "", "like");
@@ -1063,6 +1097,7 @@ int main(void)
         CASE(repairs_and_notes_stand_in_the_audit_trail),
         CASE(bases_add_up),
         CASE(an_erased_user_leaves_no_name_behind),
+        CASE(no_copy_of_an_erased_name_is_left_between_the_rows),
         CASE(an_erased_numeric_user_has_a_stub_in_the_history),
         CASE(of_an_erased_reaction_only_the_counts_are_followed),
     };
