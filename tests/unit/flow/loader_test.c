@@ -1,0 +1,254 @@
+#include "flow/loader.h"
+
+#include "flow/aggregator.h"
+#include "store/sqlite/sqlite.h"
+#include "unit/flow/rig.h"
+
+/* The rig with a store behind it, without threads: everything happens when the test says so. */
+struct bench {
+    struct rig *rig;
+    struct store *store;
+    struct loader *loader;
+    struct aggregator *aggregator;
+    struct recovery recovery;
+    char path[96];
+};
+
+static void open_all(struct bench *bench)
+{
+    struct rig *rig = bench->rig;
+    struct error error = {.text = ""};
+    struct sqlite_store_options options = {.path = bench->path};
+    struct state_mark mark;
+    if (sqlite_store_open(&rig->env, &options, &bench->store, &error) ||
+        store_mark(bench->store, &mark, &error))
+        fail_msg("%s", error.text);
+    bench->loader = loader_new(&(struct loader_options){.env = &rig->env,
+                                                        .hot = rig->hot,
+                                                        .store = bench->store,
+                                                        .keep_keys_ms = 24 * 3600 * 1000});
+    if (recovery_run_behind(&rig->env, rig->log, rig->hot, bench->loader, &mark, &bench->recovery,
+                            &error) ||
+        log_start(rig->log, &error))
+        fail_msg("%s", error.text);
+    struct aggregator_options flow = {.env = &rig->env,
+                                      .log = rig->log,
+                                      .store = bench->store,
+                                      .hot = rig->hot,
+                                      .kinds = &rig->kinds,
+                                      .flush_interval_ms = 1000,
+                                      .flush_events = 2000};
+    bench->aggregator = aggregator_new(&flow, &mark);
+}
+
+static void close_all(struct bench *bench)
+{
+    aggregator_free(bench->aggregator);
+    loader_free(bench->loader);
+    store_close(bench->store);
+}
+
+static struct bench *bench_new(void)
+{
+    struct bench *bench = calloc(1, sizeof(*bench));
+    assert_non_null(bench);
+    bench->rig = rig_new();
+    snprintf(bench->path, sizeof(bench->path), "%s/tally.db", bench->rig->folder);
+    open_all(bench);
+    return bench;
+}
+
+static void bench_free(struct bench *bench)
+{
+    close_all(bench);
+    rig_free(bench->rig);
+    free(bench);
+}
+
+/* As after a restart: memory is empty. */
+static void restart(struct bench *bench, bool flush)
+{
+    rig_commit(bench->rig);
+    if (flush)
+        assert_true(aggregator_flush(bench->aggregator));
+    close_all(bench);
+    rig_close(bench->rig);
+    rig_open(bench->rig);
+    open_all(bench);
+}
+
+static void tell_all(struct bench *bench)
+{
+    unsigned steps = 0;
+    while (loader_step(bench->loader) != UINT64_MAX)
+        assert_true(steps++ < 1000);
+}
+
+static struct op run(struct bench *bench, struct op op)
+{
+    rig_run(bench->rig, &op);
+    return op;
+}
+
+/* The same, loading what it lacks; says how often it had to. */
+static struct op run_loading(struct bench *bench, struct op op, unsigned *ret_loads)
+{
+    struct error error;
+    struct op done = run(bench, op);
+    *ret_loads = 0;
+    while (done.code == ERR_COLD) {
+        assert_true(++*ret_loads < 10);
+        (void)loader_serve(bench->loader, &error);
+        done = run(bench, op);
+    }
+    return done;
+}
+
+static struct op add(const char *id, int64_t amount)
+{
+    return (struct op){.kind = OP_ADD, .id = slice_of(id), .amount = number_of(amount)};
+}
+
+static struct op like(const char *item, const char *user)
+{
+    return (struct op){
+        .kind = OP_REACT, .id = slice_of(item), .user = slice_of(user), .reaction = 1};
+}
+
+TEST(a_cold_counter_is_loaded_and_goes_on_from_there)
+{
+    struct bench *bench = bench_new();
+    tell_all(bench);
+    assert_int_equal(run(bench, add("views", 41)).code, ERR_OK);
+    restart(bench, true);
+    assert_int_equal(bench->recovery.events, 0);
+    unsigned loads;
+    struct op op = run_loading(bench, add("views", 1), &loads);
+    assert_int_equal(op.code, ERR_OK);
+    assert_int_equal(op.value.small, 42);
+    assert_true(loads > 0);
+    op = run_loading(bench, add("views", 1), &loads);
+    assert_int_equal(op.value.small, 43);
+    assert_int_equal(loads, 0);
+    bench_free(bench);
+}
+
+TEST(who_likes_twice_is_known_after_a_restart)
+{
+    struct bench *bench = bench_new();
+    tell_all(bench);
+    unsigned loads;
+    assert_true(run(bench, like("video1", "ann")).changed);
+    assert_true(run(bench, like("video1", "17")).changed);
+    restart(bench, true);
+    tell_all(bench);
+    assert_false(run_loading(bench, like("video1", "ann"), &loads).changed);
+    assert_false(run_loading(bench, like("video1", "17"), &loads).changed);
+    assert_true(run_loading(bench, like("video1", "bob"), &loads).changed);
+    bench_free(bench);
+}
+
+TEST(when_all_is_told_what_is_new_waits_for_nothing)
+{
+    struct bench *bench = bench_new();
+    tell_all(bench);
+    for (unsigned i = 0; i < 100; i++) {
+        char id[16];
+        snprintf(id, sizeof(id), "c%u", i);
+        assert_int_equal(run(bench, add(id, 1)).code, ERR_OK);
+    }
+    restart(bench, true);
+    assert_int_equal(run(bench, add("new", 1)).code, ERR_COLD); /* not told yet: who knows */
+    tell_all(bench);
+    assert_int_equal(run(bench, add("new", 1)).code, ERR_OK);
+    unsigned cold = 0;
+    for (unsigned i = 0; i < 1000; i++) {
+        char id[16];
+        snprintf(id, sizeof(id), "new%u", i);
+        cold += run(bench, add(id, 1)).code == ERR_COLD;
+    }
+    assert_true(cold < 100); /* a filter errs now and then */
+    bench_free(bench);
+}
+
+TEST(keys_are_known_when_they_are_told)
+{
+    struct bench *bench = bench_new();
+    tell_all(bench);
+    struct op keyed = add("views", 5);
+    keyed.key = SLICE("k");
+    assert_int_equal(run(bench, keyed).value.small, 5);
+    assert_int_equal(run(bench, add("views", 1)).value.small, 6);
+    restart(bench, true);
+    tell_all(bench);
+    unsigned loads;
+    struct op op = run_loading(bench, keyed, &loads);
+    assert_true(op.repeated);
+    assert_int_equal(op.value.small, 5);
+    bench_free(bench);
+}
+
+TEST(a_restart_replays_what_the_store_lacks_on_top_of_what_it_has)
+{
+    struct bench *bench = bench_new();
+    tell_all(bench);
+    assert_int_equal(run(bench, add("views", 40)).code, ERR_OK);
+    assert_true(run(bench, like("video1", "ann")).changed);
+    rig_commit(bench->rig);
+    assert_true(aggregator_flush(bench->aggregator));
+    assert_int_equal(run(bench, add("views", 2)).code, ERR_OK);
+    assert_true(run(bench, like("video1", "bob")).changed);
+    restart(bench, false);
+    assert_int_equal(bench->recovery.events, 2);
+    unsigned loads;
+    struct op op = run_loading(bench, add("views", 0), &loads);
+    assert_int_equal(op.value.small, 42);
+    assert_false(run_loading(bench, like("video1", "ann"), &loads).changed);
+    assert_false(run_loading(bench, like("video1", "bob"), &loads).changed);
+    restart(bench, true);
+    assert_int_equal(run_loading(bench, add("views", 0), &loads).value.small, 42);
+    bench_free(bench);
+}
+
+TEST(a_store_that_cannot_answer_refuses_the_cold_and_nobody_else)
+{
+    struct bench *bench = bench_new();
+    tell_all(bench);
+    assert_int_equal(run(bench, add("cold", 1)).code, ERR_OK);
+    restart(bench, true);
+    tell_all(bench);
+    assert_int_equal(run(bench, add("hot", 1)).code, ERR_OK);
+    loader_free(bench->loader); /* its reader is open already */
+    bench->loader = loader_new(&(struct loader_options){
+        .env = &bench->rig->env, .hot = bench->rig->hot, .store = bench->store});
+    char gone[128];
+    snprintf(gone, sizeof(gone), "%s.gone", bench->path);
+    assert_int_equal(rename(bench->path, gone), 0);
+    assert_int_equal(run(bench, add("cold", 1)).code, ERR_COLD);
+    struct error error = {.text = ""};
+    assert_int_equal(loader_serve(bench->loader, &error), ERR_UNAVAILABLE);
+    assert_int_equal(run(bench, add("cold", 1)).code, ERR_UNAVAILABLE);
+    struct op hot = run(bench, add("hot", 1));
+    assert_int_equal(hot.code, ERR_OK);
+    assert_int_equal(hot.value.small, 2);
+    assert_int_equal(rename(gone, bench->path), 0);
+    unsigned loads;
+    struct op op = run_loading(bench, add("cold", 1), &loads);
+    for (unsigned i = 0; i < 10 && op.code == ERR_UNAVAILABLE;
+         i++) { /* asked again after a while */
+        bench->rig->now_ms += 1000;
+        bench->rig->monotonic_ns += 1000000000;
+        hot_tick(bench->rig->hot, bench->rig->now_ms);
+        op = run_loading(bench, add("cold", 1), &loads);
+    }
+    assert_int_equal(op.code, ERR_OK);
+    assert_int_equal(op.value.small, 2);
+    bench_free(bench);
+}
+
+RUN(cmocka_unit_test(a_cold_counter_is_loaded_and_goes_on_from_there),
+    cmocka_unit_test(who_likes_twice_is_known_after_a_restart),
+    cmocka_unit_test(when_all_is_told_what_is_new_waits_for_nothing),
+    cmocka_unit_test(keys_are_known_when_they_are_told),
+    cmocka_unit_test(a_restart_replays_what_the_store_lacks_on_top_of_what_it_has),
+    cmocka_unit_test(a_store_that_cannot_answer_refuses_the_cold_and_nobody_else))
