@@ -126,6 +126,7 @@ static void forget(const struct sums *sums, struct sums_entry *entry, uint32_t i
     number_done(&entry->value);
     memset(entry->counts, 0, sums->kinds->count * sizeof(*entry->counts));
     entry->is_item = false;
+    entry->events = 0;
     entry->incarnation = incarnation;
 }
 

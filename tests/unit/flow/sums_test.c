@@ -84,6 +84,7 @@ TEST(a_deletion_begins_anew_and_late_events_do_not_count)
     delete_it(sums, "views", 0, 4);
     add(sums, "views", 0, 7, 1, 1); /* late */
     assert_int_equal(entry->value.small, 0);
+    assert_int_equal(entry->events, 0);
     assert_true(entry->begins);
     add(sums, "views", 6, 2, 0, 2);
     assert_int_equal(entry->value.small, 2);
