@@ -9,7 +9,8 @@
 #include "cli/ask.h"
 #include "cli/verbs.h"
 
-#define LIST_LIMIT 1000
+#define LIST_LIMIT  1000
+#define IDS_AT_ONCE 500u
 
 /* --- reading ---------------------------------------------------------------------- */
 
@@ -57,29 +58,41 @@ static size_t print_values(struct session *session, const struct slice *ids,
     return missing;
 }
 
+/* The values of some ids, as many at a time as a command can name. */
+static int read_values(struct session *session, const struct slice *ids, size_t count,
+                       struct print_table *table, size_t *ret_missing)
+{
+    struct slice words[IDS_AT_ONCE + 1] = {SLICE("MGET")};
+    int code = EXIT_FINE;
+    for (size_t start = 0; start < count; start += IDS_AT_ONCE) {
+        size_t some = count - start < IDS_AT_ONCE ? count - start : IDS_AT_ONCE;
+        memcpy(words + 1, ids + start, some * sizeof(*ids));
+        redisReply *reply = session_send(session, words, some + 1, &code);
+        if (!reply)
+            return code;
+        *ret_missing += print_values(session, ids + start, reply, table);
+        freeReplyObject(reply);
+    }
+    return EXIT_FINE;
+}
+
 int verb_get(struct session *session, const struct command_line *line)
 {
     if (line->word_count == 1)
         return get_one(session, line->words[0]);
 
-    size_t count = (size_t)line->word_count + 1;
-    struct slice *words = memory_take(count * sizeof(*words));
-    words[0] = SLICE("MGET");
-    for (size_t i = 1; i < count; i++)
-        words[i] = slice_of(line->words[i - 1]);
-    int code = EXIT_FINE;
-    redisReply *reply = session_send(session, words, count, &code);
-    if (reply) {
-        struct print_table table;
-        print_table_init(&table, "id >value");
-        if (print_values(session, words + 1, reply, &table) > 0)
-            code = EXIT_NOT_FOUND;
-        print_table_write(&table, session->colours);
-        print_table_done(&table);
-        freeReplyObject(reply);
-    }
-    free(words);
-    return code;
+    size_t count = (size_t)line->word_count;
+    struct slice *ids = memory_take(count * sizeof(*ids));
+    for (size_t i = 0; i < count; i++)
+        ids[i] = slice_of(line->words[i]);
+    struct print_table table;
+    size_t missing = 0;
+    print_table_init(&table, "id >value");
+    int code = read_values(session, ids, count, &table, &missing);
+    print_table_write(&table, session->colours);
+    print_table_done(&table);
+    free(ids);
+    return code == EXIT_FINE && missing > 0 ? EXIT_NOT_FOUND : code;
 }
 
 int verb_info(struct session *session, const struct command_line *line)
@@ -97,20 +110,15 @@ int verb_info(struct session *session, const struct command_line *line)
 }
 
 /* Values of a page of SCAN. */
-static int list_ids(struct session *session, const redisReply *ids, size_t count,
+static int list_ids(struct session *session, const redisReply *found, size_t count,
                     struct print_table *table)
 {
-    struct slice *words = memory_take((count + 1) * sizeof(*words));
-    words[0] = SLICE("MGET");
+    struct slice *ids = memory_take((count + 1) * sizeof(*ids));
+    size_t missing = 0;
     for (size_t i = 0; i < count; i++)
-        words[i + 1] = (struct slice){ids->element[i]->str, ids->element[i]->len};
-    int code = EXIT_FINE;
-    redisReply *reply = session_send(session, words, count + 1, &code);
-    if (reply) {
-        (void)print_values(session, words + 1, reply, table);
-        freeReplyObject(reply);
-    }
-    free(words);
+        ids[i] = (struct slice){found->element[i]->str, found->element[i]->len};
+    int code = read_values(session, ids, count, table, &missing);
+    free(ids);
     return code;
 }
 

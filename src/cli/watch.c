@@ -23,6 +23,7 @@
 #define ROWS_MAX     100000u /* ids that are remembered; later ones are left out, and it is said */
 #define SLOTS        (4u * 65536u)
 #define FIRST_IDS    1000u /* shown before they change */
+#define IDS_AT_ONCE  500u  /* that a command names */
 #define SCREEN_BYTES ((size_t)4 << 20)
 
 struct row {
@@ -204,9 +205,9 @@ static int subscribe(struct watch *watch, const struct command_line *line)
 /* Values of some ids, as they are before anything changes. */
 static int read_values(struct watch *watch, const struct slice *ids, size_t count)
 {
-    struct slice *words = memory_take((count + 1) * sizeof(*words));
+    struct slice words[IDS_AT_ONCE + 1] = {SLICE("MGET")};
     int code = EXIT_FINE;
-    words[0] = SLICE("MGET");
+    assert(count <= IDS_AT_ONCE);
     memcpy(words + 1, ids, count * sizeof(*ids));
     redisReply *reply = session_send(watch->session, words, count + 1, &code);
     for (size_t i = 0; reply && i < reply->elements && i < count; i++) {
@@ -219,7 +220,6 @@ static int read_values(struct watch *watch, const struct slice *ids, size_t coun
                       true);
     }
     freeReplyObject(reply);
-    free(words);
     return code;
 }
 
@@ -233,12 +233,15 @@ static int read_matching(struct watch *watch, const char *pattern)
         if (!page)
             return code;
         const redisReply *found = page->element[1];
-        struct slice *ids = memory_take((found->elements + 1) * sizeof(*ids));
-        for (size_t i = 0; i < found->elements; i++)
-            ids[i] = (struct slice){found->element[i]->str, found->element[i]->len};
-        if (found->elements > 0)
-            code = read_values(watch, ids, found->elements);
-        free(ids);
+        struct slice ids[IDS_AT_ONCE];
+        size_t count = 0;
+        for (size_t i = 0; code == EXIT_FINE && i < found->elements; i++) {
+            ids[count++] = (struct slice){found->element[i]->str, found->element[i]->len};
+            if (count == IDS_AT_ONCE || i + 1 == found->elements) {
+                code = read_values(watch, ids, count);
+                count = 0;
+            }
+        }
         (void)snprintf(cursor, sizeof(cursor), "%s", page->element[0]->str);
         freeReplyObject(page);
     } while (code == EXIT_FINE && strcmp(cursor, "0") != 0 && watch->count < FIRST_IDS);

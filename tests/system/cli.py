@@ -71,6 +71,15 @@ class Counting(cli_rig.Case):
         self.assertEqual(self.said("list"), "")
         self.tally("delete", "stock", "--yes", code=5)
 
+    def test_more_ids_than_one_command_can_name(self):
+        with self.one.connect() as client:
+            client.pipeline([("LIKE" if i % 2 else "DISLIKE", f"item{i // 2}", i)
+                             for i in range(3000)])
+        ids = sorted(f"item{i // 2}/{'like' if i % 2 else 'dislike'}" for i in range(3000))
+        self.assertEqual(sorted(row["id"] for row in self.json("list", "--limit", "0")), ids)
+        self.assertEqual([row["value"] for row in self.json("get", *ids)], ["1"] * 3000)
+        self.assertEqual(len(self.json("list")), 1000)
+
     def test_the_server_says_how_it_is(self):
         self.said("add", "views")
         self.assertRegex(self.said("status"), r"counters +1\n")
