@@ -7,6 +7,8 @@
 
 #include "sim/sim_names.h"
 
+#define SETTLE_MAX 1000u /* rounds of loading in which a request must be through */
+
 /* The other half of an op: what its slices and pointers point to. */
 struct wire {
     char id[SIM_NAME_BYTES];
@@ -308,15 +310,36 @@ static void judge(struct clients *clients, const struct request *request, const 
         (struct unheard){.ticket = op->ticket, .rests_on = rests_on, .key = request->key};
 }
 
-/* Refused for want of room: nothing has happened, and it may be tried again. */
+/* With a store behind: it could not say, too much is wanted, or memory is full of what
+ * is not saved yet. */
+static bool is_refused_for_store(const struct clients *clients, const struct op *op)
+{
+    if (!clients->world->store)
+        return false;
+    if (op->code == ERR_NO_MEMORY)
+        return clients->options->memory_max > 0;
+    return !clients->patient && (op->code == ERR_UNAVAILABLE || op->code == ERR_BUSY);
+}
+
+/* Refused for want of room or of the store: nothing has happened, and it may be tried
+ * again. */
 static bool is_refused(struct clients *clients, const struct request *request, const struct op *op,
                        enum err room)
 {
-    if (room == ERR_OK || !op_is_write(request->kind))
-        return false;
-    bool refused = op->code == room;
+    bool refused = is_refused_for_store(clients, op) ||
+                   (room != ERR_OK && op_is_write(request->kind) && op->code == room);
     clients->report->refused += refused;
     return refused;
+}
+
+static bool is_parked(struct clients *clients, const struct request *request, const struct op *op)
+{
+    if (op->code != ERR_COLD || !clients->world->store)
+        return false;
+    clients->report->cold++;
+    assert(clients->parked_count < CLIENTS_PARKED_MAX);
+    clients->parked[clients->parked_count++] = *request;
+    return true;
 }
 
 /* ---- sending ---- */
@@ -357,7 +380,8 @@ void clients_send(struct clients *clients, const struct request *requests, unsig
     clients->report->batches++;
     for (unsigned i = 0; i < count; i++) {
         clients->report->ops++;
-        if (!is_refused(clients, &requests[i], &ops[i], room))
+        if (!is_parked(clients, &requests[i], &ops[i]) &&
+            !is_refused(clients, &requests[i], &ops[i], room))
             judge(clients, &requests[i], &ops[i], is_alone(requests, count, i));
         if (ret_answers)
             ret_answers[i] = answer_of(&ops[i]);
@@ -365,10 +389,63 @@ void clients_send(struct clients *clients, const struct request *requests, unsig
         number_done(&ops[i].amount);
     }
     clients_listen(clients);
+    if (clients->patient && !clients->settling)
+        clients_settle(clients);
+}
+
+void clients_wake(struct clients *clients)
+{
+    struct hot *hot = clients->world->hot;
+    if (clients->parked_count == 0 || clients->arrivals == hot->arrivals)
+        return;
+    clients->arrivals = hot->arrivals;
+    struct request again[CLIENTS_PARKED_MAX];
+    unsigned count = 0;
+    for (unsigned i = 0; i < clients->parked_count; i++) {
+        uint32_t key = clients->parked[i].key;
+        if (key == SIM_NO_KEY || !clients->model->keys[key].retired)
+            again[count++] = clients->parked[i]; /* others have waited for too long */
+    }
+    clients->parked_count = 0;
+    for (unsigned from = 0; from < count && !clients->report->failed; from += CLIENTS_BATCH_MAX) {
+        unsigned left = count - from;
+        clients_send(clients, again + from, left < CLIENTS_BATCH_MAX ? left : CLIENTS_BATCH_MAX,
+                     NULL);
+    }
+}
+
+void clients_settle(struct clients *clients)
+{
+    bool was_settling = clients->settling;
+    clients->settling = true;
+    for (unsigned i = 0; clients->parked_count > 0 && !clients->report->failed; i++) {
+        if (i == SETTLE_MAX)
+            report_violation(clients->report, "what is cold is not loaded, or not for long");
+        while (world_load(clients->world))
+            ;
+        clients->arrivals = 0;
+        clients_wake(clients);
+    }
+    clients->settling = was_settling;
+}
+
+void clients_ask(struct clients *clients, struct op *op)
+{
+    bool done = false;
+    struct batch batch = {.ops = op, .count = 1, .done = batch_done, .arg = &done};
+    for (unsigned i = 0; i < SETTLE_MAX; i++) {
+        service_run(&clients->world->service, &batch);
+        if (op->code != ERR_COLD)
+            return;
+        while (world_load(clients->world))
+            ;
+    }
 }
 
 void clients_batch(struct clients *clients)
 {
+    if (clients->parked_count + clients->options->batch_max > CLIENTS_PARKED_MAX)
+        return; /* enough of them wait */
     struct request requests[CLIENTS_BATCH_MAX];
     unsigned count = 1 + (unsigned)sim_rng_below(&clients->rng, clients->options->batch_max);
     for (unsigned i = 0; i < count; i++)
@@ -412,4 +489,5 @@ void clients_hung_up(struct clients *clients)
         clients->retries[clients->retry_count++] = clients->unheard[i].key;
     }
     clients->unheard_count = 0;
+    clients->parked_count = 0; /* nothing has come of these */
 }

@@ -4,14 +4,18 @@
  * is compared with the model's at once. It counts as heard when the log has
  * come as far as its ticket, which is the rule by which a door releases it.
  * What was not heard when the process dies is unknown to its client, and sent
- * again with the same idempotency key if it has one. */
+ * again with the same idempotency key if it has one.
+ *
+ * A request whose counter is cold is parked, and run again when something has been
+ * loaded; until then nothing has happened. */
 #ifndef SIM_CLIENTS_H
 #define SIM_CLIENTS_H
 
 #include "sim/sim_model.h"
 #include "sim/sim_world.h"
 
-#define CLIENTS_BATCH_MAX 64u
+#define CLIENTS_BATCH_MAX  64u
+#define CLIENTS_PARKED_MAX 256u
 
 struct unheard {
     uint64_t ticket;
@@ -32,6 +36,12 @@ struct clients {
     uint32_t *retries; /* owned; keys of requests whose outcome is unknown */
     size_t retry_count;
     size_t retry_capacity;
+
+    struct request parked[CLIENTS_PARKED_MAX];
+    unsigned parked_count;
+    uint64_t arrivals; /* as they were when the parked ones last ran */
+    bool patient;      /* all are answered before anything else happens, and none is refused */
+    bool settling;
 };
 
 void clients_init(struct clients *clients, struct world *world, struct model *model,
@@ -45,6 +55,15 @@ void clients_batch(struct clients *clients);
  * `ret_answers` may be NULL. */
 void clients_send(struct clients *clients, const struct request *requests, unsigned count,
                   struct answer *ret_answers);
+
+/* Runs the parked requests again, if something has been loaded since. */
+void clients_wake(struct clients *clients);
+
+/* Loads and runs again until nothing is parked. */
+void clients_settle(struct clients *clients);
+
+/* One op of the caller's own, which the model has no word for; loads what it lacks. */
+void clients_ask(struct clients *clients, struct op *op);
 
 /* Sends the keyed request once more whose key this is. */
 void clients_repeat(struct clients *clients, uint32_t key);

@@ -13,14 +13,17 @@ struct scenario {
     uint64_t segment_bytes;
     unsigned restart_permille;
     unsigned kill_permille;
+    enum sim_form store;
 };
 
 static const struct scenario scenarios[] = {
-    {"a first life", 20, 2, 500, 8192, 0, 0},
-    {"many segments", 60, 8, 500, 8192, 0, 0},
-    {"groups larger than a segment", 40, 40, 100, 8192, 0, 0},
-    {"orderly restarts", 40, 4, 400, 16384, 100, 0},
-    {"kills", 40, 4, 400, 16384, 0, 100},
+    {"a first life", 20, 2, 500, 8192, 0, 0, SIM_NO_STORE},
+    {"many segments", 60, 8, 500, 8192, 0, 0, SIM_NO_STORE},
+    {"groups larger than a segment", 40, 40, 100, 8192, 0, 0, SIM_NO_STORE},
+    {"orderly restarts", 40, 4, 400, 16384, 100, 0, SIM_NO_STORE},
+    {"kills", 40, 4, 400, 16384, 0, 100, SIM_NO_STORE},
+    {"a store behind", 60, 4, 400, 8192, 0, 0, SIM_MODEL_STORE},
+    {"a store behind, and restarts", 60, 4, 400, 16384, 50, 50, SIM_MODEL_STORE},
 };
 
 static void options_of_scenario(struct sim_options *options, unsigned index)
@@ -51,15 +54,26 @@ static void options_of_scenario(struct sim_options *options, unsigned index)
     options->weights[OP_TOGGLE] = 1;
     options->faults[FAULT_RESTART] = scenario->restart_permille;
     options->faults[FAULT_KILL] = scenario->kill_permille;
+    if (scenario->store == SIM_NO_STORE)
+        return;
+    options->store = scenario->store;
+    options->retention_ms = 500;
+    options->flush_interval_ms = 200;
+    options->flush_events = 10;
+    options->log_keep_bytes = 2 * scenario->segment_bytes;
+    options->flush_permille = 300;
+    options->load_permille = 400;
+    options->faults[FAULT_DROP] = 100;
+    options->faults[FAULT_REFUSED] = 500;
 }
 
 static bool run_one(const struct sim_options *options, struct injection injection,
-                    uint64_t *ret_calls)
+                    struct run_result *ret_result)
 {
     struct report report = {.trace = false};
     struct run_result result = sim_run(options, BUG_NONE, injection, &report);
-    if (ret_calls)
-        *ret_calls = result.calls;
+    if (ret_result)
+        *ret_result = result;
     if (report.failed)
         printf("VIOLATION call %" PRIu64 ", %s: %s\n", injection.call,
                injection.call > 0 ? fault_text(injection.fault) : "nothing", report.violation);
@@ -72,15 +86,19 @@ static bool run_scenario(unsigned index, uint64_t *ret_runs)
                                        FAULT_FULL_CALL};
     struct sim_options options;
     options_of_scenario(&options, index);
-    uint64_t calls = 0;
-    bool good = run_one(&options, (struct injection){0}, &calls);
-    for (uint64_t call = 1; call <= calls; call++) {
+    struct run_result whole;
+    bool good = run_one(&options, (struct injection){0}, &whole);
+    for (uint64_t call = 1; call <= whole.store_calls; call++) {
+        good &= run_one(&options, (struct injection){call, FAULT_STORE_CALL}, NULL);
+        ++*ret_runs;
+    }
+    for (uint64_t call = 1; call <= whole.calls; call++) {
         for (unsigned i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
             good &= run_one(&options, (struct injection){.call = call, .fault = kinds[i]}, NULL);
             ++*ret_runs;
         }
     }
-    printf("%-30s %6" PRIu64 " calls: %s\n", scenarios[index].name, calls,
+    printf("%-30s %6" PRIu64 " calls: %s\n", scenarios[index].name, whole.calls + whole.store_calls,
            good ? "each may fail" : "FAILED");
     return good;
 }

@@ -2,6 +2,8 @@
 
 #include <inttypes.h>
 
+#include "sim/sim_names.h"
+
 #define CALLS_AHEAD    24u /* a call soon enough to come before something else happens */
 #define HOUR_MS        (INT64_C(3600) * 1000)
 #define SYNC_PERMILLE  300u
@@ -26,6 +28,11 @@ void faults_arm(struct faults *faults, enum fault fault, uint64_t call)
     faults->at_call = fault;
     faults->dies_by_power = fault == FAULT_POWER_AT_CALL ||
                             (fault == FAULT_IO_ERROR && sim_rng_chance(&faults->rng, 300));
+    if (fault == FAULT_STORE_CALL) {
+        faults->dies_by_power = true;
+        faults->world->model_store->faults.crash_at_call = call;
+        return;
+    }
     if (fault == FAULT_POWER_AT_CALL || fault == FAULT_KILL_AT_CALL) {
         disk->crash_at_call = call;
         return;
@@ -42,6 +49,9 @@ static uint64_t some_call_ahead(struct faults *faults)
 /* Whether the fault that was armed has struck by now. */
 static bool has_struck(const struct faults *faults)
 {
+    if (faults->at_call == FAULT_STORE_CALL)
+        return faults->world->model_store->counts.calls >=
+               faults->world->model_store->faults.crash_at_call;
     const struct sim_disk *disk = faults->world->disk;
     uint64_t call =
         disk->faults.crash_at_call ? disk->faults.crash_at_call : disk->faults.fail_at_call;
@@ -89,6 +99,90 @@ static enum strike jump_clock(struct faults *faults)
         return STRIKE_NOTHING;
     faults->forward_ms = 0;
     return STRIKE_DAY;
+}
+
+/* ---- the store ---- */
+
+static void arm_store(struct faults *faults)
+{
+    uint64_t calls = faults->world->model_store->counts.calls;
+    faults_arm(faults, FAULT_STORE_CALL, calls + 1 + sim_rng_below(&faults->rng, 8));
+}
+
+static void store_down(struct faults *faults)
+{
+    faults->report->hits[FAULT_STORE_DOWN]++;
+    faults->down_steps = 1 + (unsigned)sim_rng_below(&faults->rng, 40);
+    faults->world->model_store->faults.down = true;
+    report_trace(faults->report, "the store is down");
+}
+
+static void poison(struct faults *faults)
+{
+    struct sim_store_faults *store = &faults->world->model_store->faults;
+    faults->report->hits[FAULT_POISON]++;
+    faults->poison_steps = 1 + (unsigned)sim_rng_below(&faults->rng, 120);
+    store->refuses_id = true;
+    store->refused_id = (unsigned)sim_rng_below(&faults->rng, faults->options->ids);
+    report_trace(faults->report, "the store refuses id %u", store->refused_id);
+}
+
+static void drop(struct faults *faults)
+{
+    struct world *world = faults->world;
+    char name[SIM_NAME_BYTES];
+    unsigned id = (unsigned)sim_rng_below(&faults->rng, faults->options->ids);
+    enum err err = hot_drop(world->hot, sim_id_name(faults->options, id, 0, name));
+    faults->report->hits[FAULT_DROP] += err == ERR_OK;
+    if (err == ERR_OK)
+        report_trace(faults->report, "id %u is dropped", id);
+    else if (err != ERR_BUSY && err != ERR_NOT_FOUND)
+        report_violation(faults->report, "id %u cannot be dropped: %s", id, err_meaning(err));
+}
+
+/* What goes wrong by itself, a little all the time; and what is over. */
+static void step_store(struct faults *faults)
+{
+    struct sim_store_faults *store = &faults->world->model_store->faults;
+    store->down_permille = faults->options->faults[FAULT_STORE_MOMENT] / 10;
+    store->refuse_permille = faults->options->faults[FAULT_REFUSED] / 10;
+    if (faults->down_steps > 0 && --faults->down_steps == 0)
+        store->down = false;
+    if (faults->poison_steps > 0 && --faults->poison_steps == 0)
+        store->refuses_id = false;
+}
+
+static void end_store(struct faults *faults)
+{
+    struct sim_store_faults *store = &faults->world->model_store->faults;
+    store->down = false;
+    store->down_permille = 0;
+    store->refuse_permille = 0;
+    store->refuses_id = false;
+    store->crash_at_call = 0;
+    faults->down_steps = 0;
+    faults->poison_steps = 0;
+}
+
+struct sim_store_faults faults_hold(struct faults *faults)
+{
+    struct sim_store *store = faults->world->model_store;
+    struct sim_store_faults held = {.down = false};
+    if (!store)
+        return held;
+    held = store->faults;
+    store->faults = (struct sim_store_faults){.crash = held.crash, .crash_arg = held.crash_arg};
+    return held;
+}
+
+void faults_go_on(struct faults *faults, struct sim_store_faults held)
+{
+    struct sim_store *store = faults->world->model_store;
+    if (!store)
+        return;
+    if (held.crash_at_call > 0 && held.crash_at_call <= store->counts.calls)
+        held.crash_at_call = store->counts.calls + 1; /* it was put off */
+    store->faults = held;
 }
 
 /* ---- the others ---- */
@@ -154,6 +248,25 @@ static enum strike strike(struct faults *faults, enum fault fault)
         report_trace(faults->report, "restart");
         faults->report->hits[fault]++;
         return STRIKE_RESTART;
+    case FAULT_STORE_DOWN:
+        if (faults->down_steps == 0)
+            store_down(faults);
+        return STRIKE_NOTHING;
+    case FAULT_STORE_CALL:
+        if (faults->at_call == FAULT_COUNT)
+            arm_store(faults);
+        return STRIKE_NOTHING;
+    case FAULT_POISON:
+        if (faults->poison_steps == 0)
+            poison(faults);
+        return STRIKE_NOTHING;
+    case FAULT_DROP:
+        drop(faults);
+        return STRIKE_NOTHING;
+    case FAULT_STORE_MOMENT: /* these by themselves */
+    case FAULT_REFUSED:
+    case FAULT_REPEATED:
+    case FAULT_TRIM:
     case FAULT_IN_RECOVERY: /* these when the process starts */
     case FAULT_FLIP:
     case FAULT_MISPLACED:
@@ -170,6 +283,8 @@ enum strike faults_strike(struct faults *faults)
         faults->world->disk->faults.space_bytes = 0;
     if (faults->slow_steps > 0)
         faults->slow_steps--;
+    if (faults->world->model_store)
+        step_store(faults);
     for (unsigned i = 0; i < FAULT_COUNT; i++) {
         enum fault fault = (enum fault)i;
         bool at_start =
@@ -204,4 +319,6 @@ void faults_end(struct faults *faults)
     disk->fail_at_call = 0;
     disk->sync_failure_permille = 0;
     disk->space_bytes = 0;
+    if (faults->world->model_store)
+        end_store(faults);
 }

@@ -9,11 +9,13 @@ struct faults {
     const struct sim_options *options;
     struct report *report;
     struct sim_rng rng;
-    bool dies_by_power;  /* at the call of the disk that was chosen */
-    enum fault at_call;  /* what happens there */
-    unsigned full_steps; /* until there is space again */
-    unsigned slow_steps; /* until the disk works again */
-    int64_t forward_ms;  /* by which the clock has jumped ahead, all together */
+    bool dies_by_power;    /* at the call of the disk that was chosen */
+    enum fault at_call;    /* what happens there */
+    unsigned full_steps;   /* until there is space again */
+    unsigned slow_steps;   /* until the disk works again */
+    unsigned down_steps;   /* until the store answers again */
+    unsigned poison_steps; /* until it takes everything again */
+    int64_t forward_ms;    /* by which the clock has jumped ahead, all together */
 };
 
 /* What the run has to do about a fault that has struck. */
@@ -40,5 +42,9 @@ void faults_note_death(struct faults *faults);
 
 /* From now on all is well. */
 void faults_end(struct faults *faults);
+
+/* Nothing goes wrong with the store in between. */
+struct sim_store_faults faults_hold(struct faults *faults);
+void faults_go_on(struct faults *faults, struct sim_store_faults held);
 
 #endif

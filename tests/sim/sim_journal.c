@@ -44,8 +44,33 @@ static void sum_reaction(struct journal *journal, struct journal_sum *sum,
     }
 }
 
+/* A number has one name for ever. (A name may get another number, if the store was never
+ * told of the first: all that it did with it was deleted before.) */
+static void check_number(struct journal *journal, const struct event *event)
+{
+    unsigned user = sim_user_of(event->user);
+    if (event->type != EVENT_REACT || event->erased)
+        return;
+    if (user >= JOURNAL_USERS) {
+        report_violation(journal->report, "the log has a user whom nobody sent");
+        return;
+    }
+    bool is_numeric = user % 2 == 0;
+    if (is_numeric != (event->user_number == EVENT_NO_NUMBER))
+        report_violation(journal->report, "user %u has a number, or has none, wrongly", user);
+    for (unsigned other = 0; other < JOURNAL_USERS && !is_numeric; other++) {
+        uint64_t number = journal->numbers[other];
+        if (other != user && number == event->user_number + UINT64_C(1))
+            report_violation(journal->report, "users %u and %u: number %u is not theirs alone",
+                             user, other, event->user_number);
+    }
+    if (!is_numeric)
+        journal->numbers[user] = event->user_number + UINT64_C(1);
+}
+
 static void sum_event(struct journal *journal, const struct event *event)
 {
+    check_number(journal, event);
     struct slice item = event->id;
     uint8_t kind = KIND_NONE;
     kinds_split(journal->kinds, event->id, &item, &kind);
@@ -117,14 +142,32 @@ static void sum_section(struct journal *journal, struct slice section)
 
 struct reading {
     struct journal *journal;
-    log_visit_fn *visit;
+    log_visit_fn *visit; /* NULL: nobody else wants to see it */
     void *arg;
+    uint64_t number; /* of the next section */
 };
 
 static bool is_section(const struct journal *journal, uint64_t number, struct slice section)
 {
     const struct journal_section *wanted = &journal->sections[number];
-    return section.size == wanted->size && memcmp(section.data, wanted->bytes, section.size) == 0;
+    return section.size == wanted->size &&
+           (memcmp(section.data, wanted->bytes, section.size) == 0 ||
+            (wanted->old && memcmp(section.data, wanted->old, section.size) == 0));
+}
+
+static struct slice section_bytes(const struct journal *journal, uint64_t number)
+{
+    return (struct slice){journal->sections[number].bytes, journal->sections[number].size};
+}
+
+/* What was trimmed is not there to be read; it is added up all the same. */
+static void pass_trimmed(struct journal *journal, struct slice first)
+{
+    while (journal->read < journal->trimmed && journal->read < journal->count &&
+           !is_section(journal, journal->read, first)) {
+        sum_section(journal, section_bytes(journal, journal->read));
+        journal->read++;
+    }
 }
 
 static enum err visit_section(void *arg, struct slice section, struct log_position next,
@@ -132,6 +175,9 @@ static enum err visit_section(void *arg, struct slice section, struct log_positi
 {
     struct reading *reading = arg;
     struct journal *journal = reading->journal;
+    if (journal->read < journal->trimmed && reading->number == 0)
+        pass_trimmed(journal, section);
+    reading->number++;
     uint64_t number = journal->read++;
     if (number >= journal->count)
         report_violation(journal->report,
@@ -144,58 +190,63 @@ static enum err visit_section(void *arg, struct slice section, struct log_positi
                          number + 1);
     else
         sum_section(journal, section);
+    if (number < journal->count)
+        journal->sections[number].next = next;
     if (number == journal->count / 2)
         journal->middle = next;
     if (next.segment == journal->middle.segment && next.offset == journal->middle.offset)
         journal->middle_count = journal->read;
-    return reading->visit(reading->arg, section, next, error);
+    return reading->visit ? reading->visit(reading->arg, section, next, error) : ERR_OK;
 }
 
 /* Whoever has remembered a position goes on from there. */
 static enum err visit_rest(void *arg, struct slice section, struct log_position next,
                            struct error *error)
 {
-    struct journal *journal = arg;
-    (void)next;
-    (void)error;
-    if (journal->middle_count >= journal->count ||
-        !is_section(journal, journal->middle_count, section))
+    struct reading *reading = arg;
+    struct journal *journal = reading->journal;
+    if (reading->number >= journal->count || !is_section(journal, reading->number, section))
         report_violation(journal->report, "read from a position, the log is another");
-    journal->middle_count++;
-    return ERR_OK;
+    else
+        journal->sections[reading->number].next = next;
+    reading->number++;
+    return reading->visit ? reading->visit(reading->arg, section, next, error) : ERR_OK;
 }
 
-static enum err read_rest(struct journal *journal, struct error *error)
+static enum err read_rest(struct journal *journal, struct log_position from, uint64_t before,
+                          log_visit_fn *visit, void *arg, struct error *error)
 {
-    if (journal->middle.segment == 0)
-        return ERR_OK;
-    enum err err = log_read(journal->inner, journal->middle, visit_rest, journal, NULL, error);
-    if (!err && journal->middle_count != journal->count)
+    struct reading rest = {.journal = journal, .visit = visit, .arg = arg, .number = before};
+    enum err err = log_read(journal->inner, from, visit_rest, &rest, NULL, error);
+    if (!err && rest.number != journal->count)
         report_violation(journal->report, "read from a position, the log ends elsewhere");
     return err;
 }
 
 static void forget_sections(struct journal *journal, uint64_t count)
 {
-    while (journal->count > count)
+    while (journal->count > count) {
         free(journal->sections[--journal->count].bytes);
+        free(journal->sections[journal->count].old);
+    }
 }
 
-static enum err journal_read(struct log *base, struct log_position from, log_visit_fn *visit,
-                             void *arg, log_reading_fn *reading, struct error *error)
+/* Everything is read, whatever the caller wants of it. */
+static enum err read_all(struct journal *journal, log_visit_fn *visit, void *arg,
+                         struct error *error)
 {
-    struct journal *journal = journal_of(base);
-    assert(from.segment == 0);
-    (void)reading;
-
     journal->read = 0;
     journal->middle = (struct log_position){0};
     memset(journal->sequences, 0, sizeof(journal->sequences));
+    memset(journal->numbers, 0, sizeof(journal->numbers));
     memset(journal->sums, 0, journal->ids * sizeof(*journal->sums));
     struct reading witness = {.journal = journal, .visit = visit, .arg = arg};
-    enum err err = log_read(journal->inner, from, visit_section, &witness, NULL, error);
+    struct log_position beginning = {0};
+    enum err err = log_read(journal->inner, beginning, visit_section, &witness, NULL, error);
     if (err)
         return err;
+    if (witness.number == 0) /* perhaps all of it was trimmed */
+        pass_trimmed(journal, (struct slice){NULL, 0});
 
     if (journal->read < journal->relied)
         report_violation(journal->report,
@@ -205,7 +256,146 @@ static enum err journal_read(struct log *base, struct log_position from, log_vis
     report_trace(journal->report, "  read %" PRIu64 " of %" PRIu64 " sections", journal->read,
                  journal->count);
     forget_sections(journal, journal->read);
-    return read_rest(journal, error);
+    return ERR_OK;
+}
+
+static enum err journal_read(struct log *base, struct log_position from, log_visit_fn *visit,
+                             void *arg, log_reading_fn *reading, struct error *error)
+{
+    struct journal *journal = journal_of(base);
+    (void)reading;
+
+    bool from_start = from.segment == 0;
+    enum err err = read_all(journal, from_start ? visit : NULL, arg, error);
+    if (err)
+        return err;
+    if (!from_start)
+        return read_rest(journal, from, journal_before(journal, from), visit, arg, error);
+    if (journal->middle.segment == 0)
+        return ERR_OK;
+    return read_rest(journal, journal->middle, journal->middle_count, NULL, NULL, error);
+}
+
+uint64_t journal_before(const struct journal *journal, struct log_position position)
+{
+    uint64_t number = 0;
+    for (; number < journal->count; number++) {
+        struct log_position next = journal->sections[number].next;
+        bool is_behind = next.segment == 0 || next.segment > position.segment ||
+                         (next.segment == position.segment && next.offset > position.offset);
+        if (is_behind && number >= journal->trimmed)
+            break;
+    }
+    return number;
+}
+
+/* ---- following ---- */
+
+struct following {
+    struct reading reading;
+    uint64_t durable; /* ticket */
+};
+
+static enum err visit_followed(void *arg, struct slice section, struct log_position next,
+                               struct error *error)
+{
+    struct following *following = arg;
+    struct journal *journal = following->reading.journal;
+    uint64_t number = following->reading.number;
+    if (number >= journal->started && number < journal->count &&
+        journal->sections[number].ticket > following->durable)
+        report_violation(journal->report,
+                         "the log is followed to section %" PRIu64 ", which is not durable",
+                         number + 1);
+    return visit_rest(&following->reading, section, next, error);
+}
+
+static enum err journal_follow(struct log *base, struct log_position *at, uint64_t limit,
+                               log_visit_fn *visit, void *arg, struct error *error)
+{
+    struct journal *journal = journal_of(base);
+    struct log_position from = *at;
+    uint64_t before = journal_before(journal, from);
+    bool goes_on = from.offset > 0; /* who begins with a segment adds up by itself, once */
+    if (before > 0 && goes_on && sim_rng_chance(&journal->rng, journal->repeat_permille)) {
+        journal->report->hits[FAULT_REPEATED]++;
+        enum err err = visit(arg, section_bytes(journal, before - 1), from, error);
+        if (err)
+            return err;
+    }
+    struct following following = {
+        .reading = {.journal = journal, .visit = visit, .arg = arg, .number = before},
+        .durable = log_reached(journal->inner, LOG_DURABLE),
+    };
+    enum err err = log_follow(journal->inner, at, limit, visit_followed, &following, error);
+    if (!err && journal_before(journal, *at) != following.reading.number)
+        report_violation(journal->report, "the log was followed to another place than it says");
+    return err;
+}
+
+static struct log_position journal_end(struct log *base)
+{
+    return log_end(journal_of(base)->inner);
+}
+
+/* ---- what is kept of it ---- */
+
+static size_t journal_segments(struct log *base, struct log_segment *to, size_t room)
+{
+    return log_segments(journal_of(base)->inner, to, room);
+}
+
+static enum err journal_rotate(struct log *base, struct error *error)
+{
+    return log_rotate(journal_of(base)->inner, error);
+}
+
+static enum err journal_trim(struct log *base, uint64_t first, struct error *error)
+{
+    struct journal *journal = journal_of(base);
+    uint64_t before = journal_before(journal, (struct log_position){.segment = first});
+    if (before > journal->trimmed)
+        journal->trimmed = before; /* even if it fails: some of it may be gone */
+    journal->report->hits[FAULT_TRIM]++;
+    report_trace(journal->report, "the log is trimmed to segment %" PRIu64, first);
+    return log_trim(journal->inner, first, error);
+}
+
+struct scrubbing {
+    struct journal *journal;
+    log_scrub_fn *scrub;
+    void *arg;
+};
+
+static bool scrub_section(void *arg, char *section, size_t size)
+{
+    struct scrubbing *scrubbing = arg;
+    struct journal *journal = scrubbing->journal;
+    uint64_t number = 0;
+    while (number < journal->count && !is_section(journal, number, (struct slice){section, size}))
+        number++;
+    bool changed = scrubbing->scrub(scrubbing->arg, section, size);
+    if (number == journal->count) {
+        report_violation(journal->report, "a section is scrubbed that was never appended");
+    } else if (changed) {
+        struct journal_section *own = &journal->sections[number];
+        char *scrubbed = malloc(size);
+        if (!scrubbed)
+            abort();
+        memcpy(scrubbed, section, size);
+        free(own->old);
+        own->old = own->bytes;
+        own->bytes = scrubbed;
+    }
+    return changed;
+}
+
+static enum err journal_scrub(struct log *base, uint64_t segment, log_scrub_fn *scrub, void *arg,
+                              uint64_t *ret_changed, struct error *error)
+{
+    struct journal *journal = journal_of(base);
+    struct scrubbing scrubbing = {.journal = journal, .scrub = scrub, .arg = arg};
+    return log_scrub(journal->inner, segment, scrub_section, &scrubbing, ret_changed, error);
 }
 
 static enum err journal_start(struct log *base, struct error *error)
@@ -279,6 +469,12 @@ static const struct log_ops journal_ops = {
     .append = journal_append,
     .room = journal_room,
     .reached = journal_reached,
+    .follow = journal_follow,
+    .end = journal_end,
+    .segments = journal_segments,
+    .rotate = journal_rotate,
+    .trim = journal_trim,
+    .scrub = journal_scrub,
     .stats = journal_stats,
     .close = journal_close,
 };

@@ -6,7 +6,12 @@
  * somebody relies on, none twice, none that was never appended, and none that
  * an earlier recovery had not found. While reading it adds up the events, so
  * that the hot layer's numbers can be compared with a recount of the log. Then it
- * reads once more, from a position in the middle. */
+ * reads once more, from a position in the middle.
+ *
+ * Whoever follows the log while it runs must be given the same sections in the same
+ * order, and none that a power cut could still take away. Now and then the journal
+ * gives one of them a second time, which a log may do. What was trimmed counts as
+ * read: the journal has it still. */
 #ifndef SIM_JOURNAL_H
 #define SIM_JOURNAL_H
 
@@ -17,6 +22,9 @@
 #include "core/log.h"
 #include "sim/sim_report.h"
 #include "sim/sim_request.h"
+#include "sim/sim_rng.h"
+
+#define JOURNAL_USERS 160u /* no seed has more */
 
 /* What the events of the log add up to, for one id. */
 struct journal_sum {
@@ -27,8 +35,10 @@ struct journal_sum {
 
 struct journal_section {
     char *bytes; /* owned */
+    char *old;   /* owned; as it was before it was scrubbed, NULL = it never was */
     size_t size;
-    uint64_t ticket; /* in the process that appended it */
+    uint64_t ticket;          /* in the process that appended it */
+    struct log_position next; /* behind its group; zero = nobody has seen it there yet */
 };
 
 struct journal {
@@ -42,12 +52,17 @@ struct journal {
     uint64_t capacity;
     uint64_t started; /* sections that were there when this process started */
     uint64_t relied;  /* sections that must never be lost */
+    uint64_t trimmed; /* sections that may have been trimmed, at the beginning */
+
+    struct sim_rng rng;
+    unsigned repeat_permille; /* of the calls of follow: a section comes twice */
 
     uint64_t read;              /* sections read so far */
     struct log_position middle; /* a position somewhere within the log ... */
     uint64_t middle_count;      /* ... and the sections in front of it */
     uint64_t sequences[LIMIT_CELLS];
-    struct journal_sum *sums; /* owned; by id */
+    uint64_t numbers[JOURNAL_USERS]; /* of named users, one more than in the log; 0 = none */
+    struct journal_sum *sums;        /* owned; by id */
     unsigned ids;
 };
 
@@ -61,5 +76,8 @@ struct log *journal_open(struct journal *journal, struct log *inner);
 /* The number of the section with this ticket, or of the last one before it;
  * counted from 1 for the life of the journal. */
 uint64_t journal_section_of(const struct journal *journal, uint64_t ticket);
+
+/* How many sections stand before this position. */
+uint64_t journal_before(const struct journal *journal, struct log_position position);
 
 #endif

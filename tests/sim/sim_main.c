@@ -89,9 +89,11 @@ static void print_totals(uint64_t seeds, const struct report *total, double seco
     printf("%" PRIu64 " seeds, %" PRIu64 " operations in %" PRIu64 " batches, %.1f s, %.0f "
            "operations/s\n%" PRIu64 " acknowledged, %" PRIu64 " refused, %" PRIu64
            " repeated, %" PRIu64 " changes lost before they were acknowledged, %" PRIu64
-           " recoveries\n",
+           " recoveries\n%" PRIu64 " had to wait for the store, %" PRIu64 " loads, %" PRIu64
+           " dropped, %" PRIu64 " flushes, %" PRIu64 " proofs of the store\n",
            seeds, total->ops, total->batches, seconds, (double)total->ops / seconds,
-           total->acknowledged, total->refused, total->repeated, total->lost, total->recoveries);
+           total->acknowledged, total->refused, total->repeated, total->lost, total->recoveries,
+           total->cold, total->loads, total->dropped, total->flushes, total->proofs);
     for (unsigned i = 0; i < FAULT_COUNT; i++)
         printf("%10" PRIu64 "  %s\n", total->hits[i], fault_text((enum fault)i));
 }

@@ -39,8 +39,40 @@ static void pick_faults(struct sim_options *options, struct sim_rng *rng)
         [FAULT_SLOW_DISK] = 20,    [FAULT_FLIP] = 300,        [FAULT_MISPLACED] = 300,
         [FAULT_SECOND_OPEN] = 20,  [FAULT_CLOCK] = 40,        [FAULT_RESTART] = 20,
     };
-    for (unsigned i = 0; i < FAULT_COUNT; i++)
+    for (unsigned i = 0; i <= FAULT_RESTART; i++)
         options->faults[i] = pick_permille(rng, 500, most[i]);
+}
+
+/* From a chance of its own, so that everything else of a seed is as it was without. */
+static void pick_store(struct sim_options *options)
+{
+    static const unsigned most[FAULT_COUNT] = {
+        [FAULT_STORE_DOWN] = 30, [FAULT_STORE_MOMENT] = 200, [FAULT_STORE_CALL] = 60,
+        [FAULT_REFUSED] = 300,   [FAULT_POISON] = 20,        [FAULT_REPEATED] = 500,
+        [FAULT_DROP] = 300,
+    };
+    struct sim_rng rng = {options->seed ^ UINT64_C(0x570e0fa11)};
+    unsigned form = between(&rng, 0, 15);
+    if (form < 5)
+        return;
+    options->store = form < 15 ? SIM_MODEL_STORE : SIM_SQLITE;
+    options->store_sliced = sim_rng_chance(&rng, 300);
+    options->memory_max = sim_rng_chance(&rng, 300) ? between(&rng, 1, 200) * 100 : 0;
+    options->retention_ms = sim_rng_chance(&rng, 500) ? between(&rng, 1, 5000) : 0;
+    options->flush_interval_ms = between(&rng, 0, 1000);
+    options->flush_events = between(&rng, 1, 100);
+    options->batch_events_max = sim_rng_chance(&rng, 500) ? between(&rng, 1, 50) : 0;
+    options->log_keep_bytes =
+        sim_rng_chance(&rng, 300) ? options->segment_bytes * between(&rng, 1, 4) : 0;
+    options->flush_permille = between(&rng, 50, 500);
+    options->load_permille = between(&rng, 100, 700);
+    for (unsigned i = FAULT_RESTART + 1; i < FAULT_TRIM; i++)
+        options->faults[i] = pick_permille(&rng, 400, most[i]);
+    if (options->store == SIM_MODEL_STORE)
+        return;
+    /* What goes wrong with SQLite is the disk's doing. */
+    for (unsigned i = FAULT_STORE_DOWN; i <= FAULT_POISON; i++)
+        options->faults[i] = 0;
 }
 
 /* What is written outlives the process, but not the machine. */
@@ -84,6 +116,7 @@ void sim_options_of_seed(struct sim_options *options, uint64_t seed)
     pick_weights(options, &rng);
     pick_faults(options, &rng);
     pick_ack(options, &rng);
+    pick_store(options);
 }
 
 void sim_options_print(const struct sim_options *options, FILE *to)
@@ -101,6 +134,15 @@ void sim_options_print(const struct sim_options *options, FILE *to)
     for (unsigned i = 0; i < SIM_OP_KINDS; i++)
         fprintf(to, " %u", options->weights[i]);
     fprintf(to, "\n");
+    if (options->store != SIM_NO_STORE)
+        fprintf(to,
+                "  store=%s sliced=%d memory=%" PRIu64 " retention_ms=%" PRIu64 " flush_ms=%" PRIu64
+                " flush_events=%" PRIu64 " batch_max=%" PRIu64 " keep=%" PRIu64
+                " flush=%u load=%u\n",
+                options->store == SIM_MODEL_STORE ? "model" : "sqlite", options->store_sliced,
+                options->memory_max, options->retention_ms, options->flush_interval_ms,
+                options->flush_events, options->batch_events_max, options->log_keep_bytes,
+                options->flush_permille, options->load_permille);
     for (unsigned i = 0; i < FAULT_COUNT; i++) {
         if (options->faults[i] > 0)
             fprintf(to, "  %u in 1000: %s\n", options->faults[i], fault_text((enum fault)i));

@@ -15,6 +15,9 @@
 
 #define SIM_OP_KINDS (OP_MEMBERS + 1)
 
+/* What is behind the log. */
+enum sim_form { SIM_NO_STORE, SIM_MODEL_STORE, SIM_SQLITE };
+
 struct sim_options {
     uint64_t seed;
     unsigned steps; /* what the run does, one after the other: a batch, a commit, a fault ... */
@@ -39,6 +42,18 @@ struct sim_options {
     unsigned commit_permille; /* chances of a step */
     unsigned tick_permille;
     unsigned reshard_permille;
+
+    enum sim_form store;
+    bool store_sliced;   /* the store gives every item in slices */
+    uint64_t memory_max; /* of the hot layer; 0 = none */
+    uint64_t retention_ms;
+    uint64_t flush_interval_ms;
+    uint64_t flush_events;
+    uint64_t batch_events_max;
+    uint64_t log_keep_bytes; /* 0 = all of it */
+    unsigned flush_permille; /* chances of a step: the aggregator works, the loader does */
+    unsigned load_permille;
+
     unsigned faults[FAULT_COUNT]; /* likewise; those of recovery and of the log: of a start */
 };
 

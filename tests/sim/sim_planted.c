@@ -177,6 +177,27 @@ static uint64_t bad_reached(struct log *base, enum log_level level)
     return log_reached(log->inner, level) + (log->planted->bug == BUG_ACK_ONE_AHEAD);
 }
 
+static enum err pass_follow(struct log *base, struct log_position *at, uint64_t limit,
+                            log_visit_fn *visit, void *arg, struct error *error)
+{
+    return log_follow(planted_log_of(base)->inner, at, limit, visit, arg, error);
+}
+
+static struct log_position pass_end(struct log *base)
+{
+    return log_end(planted_log_of(base)->inner);
+}
+
+static size_t pass_segments(struct log *base, struct log_segment *to, size_t room)
+{
+    return log_segments(planted_log_of(base)->inner, to, room);
+}
+
+static enum err pass_trim(struct log *base, uint64_t first, struct error *error)
+{
+    return log_trim(planted_log_of(base)->inner, first, error);
+}
+
 static void bad_stats(struct log *base, struct log_stats *ret_stats)
 {
     log_stats(planted_log_of(base)->inner, ret_stats);
@@ -195,6 +216,10 @@ static const struct log_ops planted_log_ops = {
     .append = bad_append,
     .room = bad_room,
     .reached = bad_reached,
+    .follow = pass_follow,
+    .end = pass_end,
+    .segments = pass_segments,
+    .trim = pass_trim,
     .stats = bad_stats,
     .close = bad_close,
 };
@@ -212,11 +237,22 @@ struct log *planted_log(struct planted *planted, struct log *inner)
 
 /* ---- hot layers ---- */
 
+#define STALE_MAX 64u /* targets whose older state is remembered */
+
+/* A counter as an earlier load has given it. */
+struct stale {
+    struct slice id; /* owned */
+    int64_t value;
+};
+
 struct planted_hot {
     struct hot base;
     struct hot *inner;
     enum bug bug;
     int64_t newest_ms;
+    unsigned told;
+    struct stale stale[STALE_MAX];
+    size_t stale_count;
 };
 
 static struct planted_hot *planted_hot_of(struct hot *hot)
@@ -290,6 +326,87 @@ static enum err pass_reshard(struct hot *base, struct slice id, uint32_t shards,
     return hot_reshard(planted_hot_of(base)->inner, id, shards, now_ms);
 }
 
+/* ---- cold state ---- */
+
+static void bad_begin(struct hot *base, const struct state_mark *mark)
+{
+    struct planted_hot *hot = planted_hot_of(base);
+    struct state_mark wrong = *mark;
+    if (hot->bug == BUG_NEXT_USER_LOST)
+        wrong.next_user = 0;
+    if (hot->bug == BUG_INCARNATIONS_LOST)
+        memset(wrong.incarnations, 0, sizeof(wrong.incarnations));
+    hot_begin(hot->inner, &wrong);
+}
+
+static void bad_tell(struct hot *base, enum hot_want_kind kind, uint64_t stable_hash)
+{
+    struct planted_hot *hot = planted_hot_of(base);
+    if (hot->bug == BUG_USERS_NOT_TOLD && kind == HOT_WANT_USER)
+        return;
+    if (hot->bug == BUG_FILTER_HOLES && kind == HOT_WANT_TARGET && hot->told++ % 3 == 0)
+        return;
+    hot_tell(hot->inner, kind, stable_hash);
+}
+
+static void pass_told_all(struct hot *base, enum hot_want_kind kind)
+{
+    hot_told_all(planted_hot_of(base)->inner, kind);
+}
+
+static bool pass_wanted(struct hot *base, struct hot_want *ret_want)
+{
+    return hot_wanted(planted_hot_of(base)->inner, ret_want);
+}
+
+/* The value that an earlier load gave; remembers the one of this. */
+static int64_t stale_value(struct planted_hot *hot, const struct state_target *target)
+{
+    for (size_t i = 0; i < hot->stale_count; i++) {
+        if (slice_equal(hot->stale[i].id, target->id)) {
+            int64_t value = hot->stale[i].value;
+            hot->stale[i].value = target->value.small;
+            return value;
+        }
+    }
+    if (hot->stale_count < STALE_MAX)
+        hot->stale[hot->stale_count++] =
+            (struct stale){{copy_bytes(target->id), target->id.size}, target->value.small};
+    return target->value.small;
+}
+
+static void bad_loaded(struct hot *base, const struct hot_want *want, const struct hot_found *found)
+{
+    struct planted_hot *hot = planted_hot_of(base);
+    struct hot_found wrong = *found;
+    struct state_target target;
+    if (hot->bug == BUG_KEYS_NOT_LOADED && want->kind == HOT_WANT_KEY)
+        wrong.code = ERR_NOT_FOUND;
+    if (hot->bug == BUG_SLICE_FOR_ALL && want->kind == HOT_WANT_SLICE)
+        wrong.member_count = 0;
+    if (hot->bug == BUG_STALE_LOAD && want->kind == HOT_WANT_TARGET && found->code == ERR_OK &&
+        !found->target->is_item && !found->target->value.big) {
+        target = *found->target;
+        target.value.small = stale_value(hot, found->target);
+        wrong.target = &target;
+    }
+    hot_loaded(hot->inner, want, &wrong);
+}
+
+static void bad_saved(struct hot *base, const uint64_t sequences[LIMIT_CELLS])
+{
+    struct planted_hot *hot = planted_hot_of(base);
+    uint64_t wrong[LIMIT_CELLS];
+    for (unsigned i = 0; i < LIMIT_CELLS; i++)
+        wrong[i] = sequences[i] + (hot->bug == BUG_SAVED_TOO_EARLY ? 3 : 0);
+    hot_saved(hot->inner, wrong);
+}
+
+static enum err pass_drop(struct hot *base, struct slice id)
+{
+    return hot_drop(planted_hot_of(base)->inner, id);
+}
+
 static void pass_stats(struct hot *base, struct hot_stats *ret_stats)
 {
     hot_stats(planted_hot_of(base)->inner, ret_stats);
@@ -297,7 +414,10 @@ static void pass_stats(struct hot *base, struct hot_stats *ret_stats)
 
 static void pass_close(struct hot *base)
 {
-    hot_close(planted_hot_of(base)->inner);
+    struct planted_hot *hot = planted_hot_of(base);
+    hot_close(hot->inner);
+    for (size_t i = 0; i < hot->stale_count; i++)
+        free((char *)hot->stale[i].id.data);
     free(base);
 }
 
@@ -310,13 +430,20 @@ static const struct hot_ops planted_hot_ops = {
     .recount = pass_recount,
     .tick = pass_tick,
     .reshard = pass_reshard,
+    .begin = bad_begin,
+    .tell = bad_tell,
+    .told_all = pass_told_all,
+    .wanted = pass_wanted,
+    .loaded = bad_loaded,
+    .saved = bad_saved,
+    .drop = pass_drop,
     .stats = pass_stats,
     .close = pass_close,
 };
 
 struct hot *planted_hot(struct planted *planted, struct hot *inner)
 {
-    if (planted->bug < BUG_KEYS_FORGOTTEN)
+    if (planted->bug < BUG_KEYS_FORGOTTEN || planted->bug > BUG_SLICE_FOR_ALL)
         return inner;
     struct planted_hot *hot = calloc(1, sizeof(*hot));
     if (!hot)

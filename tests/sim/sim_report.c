@@ -56,6 +56,11 @@ void report_add(struct report *total, const struct report *run)
     total->repeated += run->repeated;
     total->lost += run->lost;
     total->recoveries += run->recoveries;
+    total->cold += run->cold;
+    total->loads += run->loads;
+    total->dropped += run->dropped;
+    total->flushes += run->flushes;
+    total->proofs += run->proofs;
     for (unsigned i = 0; i < FAULT_COUNT; i++)
         total->hits[i] += run->hits[i];
 }

@@ -22,7 +22,15 @@
     X(FAULT_MISPLACED, "a group of the log is where another should be") \
     X(FAULT_SECOND_OPEN, "a second process opens the folder")           \
     X(FAULT_CLOCK, "the clock jumps")                                   \
-    X(FAULT_RESTART, "the process ends in order and starts again")
+    X(FAULT_RESTART, "the process ends in order and starts again")      \
+    X(FAULT_STORE_DOWN, "the store is down for a while")                \
+    X(FAULT_STORE_MOMENT, "a call of the store fails")                  \
+    X(FAULT_STORE_CALL, "power cut at a call of the store")             \
+    X(FAULT_REFUSED, "the store refuses units")                         \
+    X(FAULT_POISON, "the store refuses an id for good, for a while")    \
+    X(FAULT_REPEATED, "the log gives a section twice")                  \
+    X(FAULT_DROP, "something is dropped from memory at once")           \
+    X(FAULT_TRIM, "the log is trimmed")
 
 enum fault {
 #define X(code, what) code,
@@ -45,6 +53,11 @@ struct report {
     uint64_t repeated; /* answers given a second time */
     uint64_t lost;     /* writes that were never acknowledged and are gone */
     uint64_t recoveries;
+    uint64_t cold;    /* requests that had to wait for the store */
+    uint64_t loads;   /* answers of the store */
+    uint64_t dropped; /* counters and items that left memory */
+    uint64_t flushes; /* batches that reached the store */
+    uint64_t proofs;  /* times the store was compared with the log */
     uint64_t hits[FAULT_COUNT];
     uint64_t hash; /* over all answers */
 };

@@ -9,6 +9,7 @@
 #include "sim/sim_faults.h"
 #include "sim/sim_flip.h"
 #include "sim/sim_names.h"
+#include "sim/sim_proof.h"
 
 #define SECOND_MS   1000
 #define STARTS_MAX  200u
@@ -45,14 +46,17 @@ static void die(struct run *run)
     clients_hung_up(&run->clients);
 }
 
-/* Not while something else is about to happen: which of the two it was must be clear. */
+/* Not while something else is about to happen: which of the two it was must be clear. Not
+ * where the log was trimmed, either: what is left of removed segments is not looked at. */
 static void try_flip(struct run *run, enum fault fault)
 {
     struct flip flip;
+    struct sim_store_faults held = faults_hold(&run->faults);
     if (!run->report->failed && run->faults.at_call == FAULT_COUNT &&
-        sim_rng_chance(&run->rng, run->options->faults[fault]) &&
+        run->world.journal.trimmed == 0 && sim_rng_chance(&run->rng, run->options->faults[fault]) &&
         flip_pick(&run->world, fault, &run->rng, &flip))
         flip_try(&run->world, &flip);
+    faults_go_on(&run->faults, held);
 }
 
 /* Starts the process, however often it is cut short. */
@@ -66,7 +70,7 @@ static bool start(struct run *run)
         if (run->report->failed)
             return false;
         bool armed = faults_arm_start(&run->faults);
-        uint64_t faults = world->disk->counts.faults;
+        uint64_t faults = world_faults(world);
         enum err err = world_start(world, &error);
         if (run->report->failed)
             return false;
@@ -75,7 +79,7 @@ static bool start(struct run *run)
                 faults_end(&run->faults);
             return true;
         }
-        if (err && !world->dying && world->disk->counts.faults == faults) {
+        if (err && !world->dying && world_faults(world) == faults) {
             report_violation(run->report, "after op %" PRIu64 ": it does not start: %s",
                              run->report->ops, error.text);
             return false;
@@ -89,6 +93,26 @@ static bool start(struct run *run)
     return false;
 }
 
+/* Everything is as the model has it, in the store as well; nothing is refused meanwhile. Who
+ * looks at everything brings it into memory: at times the store alone is looked at, so
+ * that clients meet what is cold. */
+static void look_at_all(struct run *run, bool for_sure)
+{
+    struct sim_store_faults held = faults_hold(&run->faults);
+    run->clients.patient = true;
+    bool looks = true;
+    if (run->world.store) {
+        proof_of_store(&run->world);
+        if (sim_rng_chance(&run->rng, 500)) /* then what is new is known to be new */
+            world_tell_all(&run->world);
+        looks = for_sure || sim_rng_chance(&run->rng, 600);
+    }
+    if (looks && !run->report->failed)
+        check_recovered(&run->clients);
+    run->clients.patient = false;
+    faults_go_on(&run->faults, held);
+}
+
 /* After a death or an orderly end: what is left must be exactly what the model
  * has when what the log has lost is taken back. */
 static void recover(struct run *run)
@@ -97,7 +121,7 @@ static void recover(struct run *run)
         return;
     run->report->recoveries++;
     run->report->lost += model_rollback(&run->model, run->world.journal.count);
-    check_recovered(&run->clients);
+    look_at_all(run, false);
 }
 
 static void restart(struct run *run)
@@ -153,12 +177,34 @@ static void reshard(struct run *run)
     report_trace(run->report, "reshard id=%u shards=%u", id, wanted);
     enum err err = hot_reshard(run->world.hot, sim_id_name(run->options, id, 0, name), wanted,
                                run->world.wall_ms);
+    if (run->world.store && err != ERR_OK)
+        return; /* it is cold */
     if ((err == ERR_OK) != (record->thing != THING_NONE))
         report_violation(run->report, "id %u cannot be given %u shards", id, wanted);
 }
 
+/* What the threads of the pipeline would do. */
+static bool act_behind(struct run *run)
+{
+    struct world *world = &run->world;
+    if (!world->store)
+        return false;
+    if (sim_rng_chance(&run->rng, run->options->flush_permille)) {
+        world_aggregate(world);
+    } else if (sim_rng_chance(&run->rng, run->options->load_permille)) {
+        world_tell(world);
+        if (!world->dying)
+            clients_wake(&run->clients);
+    } else {
+        return false;
+    }
+    return true;
+}
+
 static void act(struct run *run)
 {
+    if (act_behind(run))
+        return;
     if (sim_rng_chance(&run->rng, run->options->commit_permille)) {
         if (run->faults.slow_steps == 0)
             world_commit(&run->world);
@@ -191,16 +237,38 @@ static void step(struct run *run)
 
 /* ---- the end ---- */
 
+/* The pipeline catches up: what was refused is tried again, nothing waits, and the
+ * store is where the log ends. */
+static bool drain_behind(struct run *run)
+{
+    struct world *world = &run->world;
+    if (!world->store)
+        return true;
+    uint64_t count;
+    struct error error;
+    store_redrive(world->store, NULL, world->wall_ms, &count, &error);
+    world_tell(world);
+    clients_settle(&run->clients);
+    world_aggregate(world);
+    bool flushed = world_flush(world);
+    struct store_stats stats;
+    store_stats(world->store, &stats);
+    return flushed && stats.pending + stats.retrying + stats.failed == 0;
+}
+
 /* The faults are over: everything is answered soon, and writes are taken. */
 static void drain(struct run *run)
 {
     faults_end(&run->faults);
-    for (unsigned i = 0; i < DRAIN_MAX; i++) {
+    for (unsigned i = 0; i < DRAIN_MAX && !run->report->failed; i++) {
         pass_time(run, SECOND_MS);
+        if (run->world.store)
+            tick(run); /* memory that was short is not any more */
         while (world_commit(&run->world))
             ;
         clients_listen(&run->clients);
-        if (run->clients.unheard_count == 0 && log_room(run->world.log) == ERR_OK)
+        if (drain_behind(run) && run->clients.unheard_count == 0 &&
+            log_room(run->world.log) == ERR_OK)
             return;
     }
     report_violation(run->report, "the faults are over, but writes are not taken or not answered");
@@ -230,10 +298,14 @@ static void finish(struct run *run)
     send_retries(run);
     if (run->report->failed)
         return;
+    run->clients.patient = true;
     check_all(&run->clients, true);
+    run->clients.patient = false;
     drain(run);
     if (run->report->failed)
         return;
+    if (run->world.store)
+        proof_of_store(&run->world);
     world_stop(&run->world);
     run->world.journal.relied = run->world.journal.count;
     clients_hung_up(&run->clients);
@@ -244,7 +316,7 @@ static void finish(struct run *run)
     if (run->report->failed)
         return;
     model_rollback(&run->model, run->world.journal.count);
-    check_recovered(&run->clients);
+    look_at_all(run, true);
 }
 
 struct run_result sim_run(const struct sim_options *options, enum bug bug,
@@ -267,7 +339,14 @@ struct run_result sim_run(const struct sim_options *options, enum bug bug,
         finish(&run);
 
     report_mix(report, sim_disk_hash(run.world.disk));
+    if (run.world.model_store) {
+        report_mix(report, sim_store_hash(run.world.model_store));
+        report->hits[FAULT_STORE_MOMENT] += run.world.model_store->counts.faults;
+        report->hits[FAULT_REFUSED] += run.world.model_store->counts.refused;
+    }
     struct run_result result = {.hash = report->hash, .calls = run.world.disk->counts.calls};
+    if (run.world.model_store)
+        result.store_calls = run.world.model_store->counts.calls;
     world_done(&run.world);
     clients_done(&run.clients);
     model_done(&run.model);

@@ -6,6 +6,8 @@
 #include "hot/memory/memory.h"
 #include "log/file/file.h"
 #include "sim/sim_names.h"
+#include "sim/sim_vfs.h"
+#include "store/sqlite/sqlite.h"
 
 #define FIRST_WALL_MS INT64_C(1700000000000)
 
@@ -26,7 +28,11 @@ static uint64_t world_random(struct env *env)
 
 static void on_power_off(void *arg)
 {
-    ((struct world *)arg)->dying = true;
+    struct world *world = arg;
+    world->dying = true;
+    sim_disk_power_off(world->disk);
+    if (world->model_store)
+        sim_store_power_off(world->model_store);
 }
 
 static void on_fatal(void *arg, const struct error *error)
@@ -34,6 +40,8 @@ static void on_fatal(void *arg, const struct error *error)
     struct world *world = arg;
     report_trace(world->report, "  fatal: %s", error->text);
     world->dying = true;
+    if (world->model_store)
+        sim_store_power_off(world->model_store); /* the process ends here */
 }
 
 static void on_progress(void *arg)
@@ -65,10 +73,39 @@ void world_init(struct world *world, const struct sim_options *options, enum bug
     assert(err == ERR_OK);
     (void)err;
     journal_init(&world->journal, options->ids, &world->kinds, report);
+    world->journal.rng.state = options->seed + 6;
+    world->journal.repeat_permille = options->faults[FAULT_REPEATED];
+    if (options->store == SIM_MODEL_STORE) {
+        world->model_store = sim_store_new(options, &world->kinds, bug);
+        world->model_store->faults.crash = on_power_off;
+        world->model_store->faults.crash_arg = world;
+    }
+}
+
+/* Before the hot layer and the log, which they use. */
+static void close_pipeline(struct world *world)
+{
+    aggregator_free(world->aggregator);
+    loader_free(world->loader);
+    store_close(world->store);
+    world->aggregator = NULL;
+    world->loader = NULL;
+    world->store = NULL;
+}
+
+static void note_hot(struct world *world)
+{
+    struct hot_stats stats;
+    hot_stats(world->hot, &stats);
+    world->report->dropped += stats.dropped;
+    world->report->loads += stats.loads;
 }
 
 static void close_process(struct world *world)
 {
+    if (world->hot)
+        note_hot(world);
+    close_pipeline(world);
     if (world->hot) {
         service_done(&world->service);
         hot_close(world->hot);
@@ -87,6 +124,7 @@ void world_done(struct world *world)
     close_process(world);
     journal_done(&world->journal);
     sim_disk_free(world->disk);
+    sim_store_free(world->model_store);
     planted_free(world->planted);
 }
 
@@ -112,10 +150,79 @@ static void open_hot(struct world *world)
         .keys_kept_ms = WORLD_KEYS_KEPT_MS,
         .idle_s = world->options->idle_s,
         .spread_rate = world->options->spread_rate,
+        .retention_ms = world->options->retention_ms,
+        .memory_max = world->options->memory_max,
     };
     world->hot = planted_hot(world->planted, memory_hot_open(&world->env, &options));
     service_init(&world->service, &world->env, world->hot, world->log, &world->kinds,
                  world->options->ack);
+}
+
+static enum err recover_alone(struct world *world, struct error *error)
+{
+    struct recovery recovery;
+    return recovery_run(&world->env, world->log, world->hot, (struct log_position){0}, &recovery,
+                        error);
+}
+
+static void open_aggregator(struct world *world, const struct state_mark *mark)
+{
+    const struct sim_options *options = world->options;
+    world->aggregator = aggregator_new(
+        &(struct aggregator_options){
+            .env = &world->env,
+            .log = world->log,
+            .store = world->store,
+            .hot = world->hot,
+            .kinds = &world->kinds,
+            .flush_interval_ms = options->flush_interval_ms,
+            .flush_events = options->flush_events,
+            .batch_events_max = options->batch_events_max,
+            .keep_keys_ms = WORLD_KEYS_KEPT_MS,
+            .log_keep_bytes = options->log_keep_bytes,
+        },
+        mark);
+}
+
+static enum err open_store(struct world *world, struct error *error)
+{
+    if (world->model_store) {
+        world->store = sim_store_open(world->model_store);
+        return ERR_OK;
+    }
+    struct sqlite_store_options options = {
+        .path = WORLD_FOLDER "/tally.db",
+        .vfs = SIM_VFS,
+        .exclusive = true,
+        .cache_bytes = 1 << 20,
+    };
+    sim_vfs_use(&world->env, WORLD_FOLDER);
+    return sqlite_store_open(&world->env, &options, &world->store, error);
+}
+
+/* From where the store is. */
+static enum err recover_behind(struct world *world, struct error *error)
+{
+    struct recovery recovery;
+    struct state_mark mark;
+    enum err err = open_store(world, error);
+    if (err)
+        return err;
+    world->loader = loader_new(&(struct loader_options){.env = &world->env,
+                                                        .hot = world->hot,
+                                                        .store = world->store,
+                                                        .keep_keys_ms = WORLD_KEYS_KEPT_MS});
+    err = store_mark(world->store, &mark, error);
+    if (!err)
+        err = recovery_run_behind(&world->env, world->log, world->hot, world->loader, &mark,
+                                  &recovery, error);
+    if (err)
+        return err;
+    struct store_stats stats;
+    store_stats(world->store, &stats);
+    world->began_waiting = stats.pending + stats.retrying + stats.failed > 0;
+    open_aggregator(world, &mark);
+    return ERR_OK;
 }
 
 enum err world_start(struct world *world, struct error *error)
@@ -131,9 +238,8 @@ enum err world_start(struct world *world, struct error *error)
     world->log = planted_log(world->planted, journal_open(&world->journal, world->file));
     open_hot(world);
 
-    struct recovery recovery;
-    err = recovery_run(&world->env, world->log, world->hot, (struct log_position){0}, &recovery,
-                       error);
+    err = world->options->store == SIM_NO_STORE ? recover_alone(world, error)
+                                                : recover_behind(world, error);
     if (!err)
         err = log_start(world->log, error);
     if (err) {
@@ -146,6 +252,10 @@ enum err world_start(struct world *world, struct error *error)
 
 void world_stop(struct world *world)
 {
+    if (world->aggregator)
+        world_flush(world);
+    note_hot(world);
+    close_pipeline(world);
     service_done(&world->service);
     hot_close(world->hot);
     world->hot = NULL;
@@ -159,6 +269,8 @@ void world_stop(struct world *world)
 void world_die(struct world *world, bool by_power, struct sim_rng *rng)
 {
     sim_disk_power_off(world->disk);
+    if (world->model_store)
+        sim_store_power_off(world->model_store);
     close_process(world);
     if (by_power)
         sim_disk_crash(world->disk, rng);
@@ -167,12 +279,54 @@ void world_die(struct world *world, bool by_power, struct sim_rng *rng)
     world->disk->faults.crash_at_call = 0;
     world->disk->faults.fail_at_call = 0;
     world->disk->faults.sync_failure_permille = 0;
+    if (world->model_store)
+        world->model_store->faults.crash_at_call = 0;
     world->dying = false;
 }
 
 bool world_commit(struct world *world)
 {
     return file_log_step(world->file);
+}
+
+void world_aggregate(struct world *world)
+{
+    struct pipeline_stats before;
+    struct pipeline_stats after;
+    aggregator_stats(world->aggregator, &before);
+    (void)aggregator_step(world->aggregator);
+    aggregator_stats(world->aggregator, &after);
+    world->report->flushes += after.batches - before.batches;
+}
+
+bool world_load(struct world *world)
+{
+    uint64_t before = world->hot->arrivals;
+    struct error error;
+    (void)loader_serve(world->loader, &error);
+    return world->hot->arrivals != before;
+}
+
+void world_tell(struct world *world)
+{
+    (void)loader_step(world->loader);
+}
+
+void world_tell_all(struct world *world)
+{
+    while (loader_step(world->loader) == 0)
+        ;
+}
+
+bool world_flush(struct world *world)
+{
+    return aggregator_flush(world->aggregator);
+}
+
+uint64_t world_faults(const struct world *world)
+{
+    uint64_t of_store = world->model_store ? world->model_store->counts.faults : 0;
+    return world->disk->counts.faults + of_store;
 }
 
 enum err world_open_again(struct world *world, struct error *error)

@@ -1,16 +1,20 @@
 /* sim_world.h - the machine: a disk, a clock, and at times a process on it.
  *
  * The process is the whole embedded system without its doors and threads:
- * memory hot layer, file log, recovery and service. */
+ * memory hot layer, file log, recovery and service; for some seeds a store behind it,
+ * too, with aggregator and loader. */
 #ifndef SIM_WORLD_H
 #define SIM_WORLD_H
 
 #include "base/env.h"
+#include "flow/aggregator.h"
+#include "flow/loader.h"
 #include "flow/service.h"
 #include "sim/sim_disk.h"
 #include "sim/sim_journal.h"
 #include "sim/sim_options.h"
 #include "sim/sim_planted.h"
+#include "sim/sim_store.h"
 
 #define WORLD_FOLDER "data"
 
@@ -28,6 +32,7 @@ struct world {
     struct planted *planted;
     struct kinds kinds;
     struct journal journal;
+    struct sim_store *model_store; /* NULL unless the seed has one */
 
     /* of the process, while it is up */
     bool up;
@@ -36,6 +41,10 @@ struct world {
     struct log *log;
     struct hot *hot;
     struct service service;
+    struct store *store; /* these three are NULL without */
+    struct loader *loader;
+    struct aggregator *aggregator;
+    bool began_waiting;        /* units waited in the store: the totals of its mark lack them */
     log_progress_fn *progress; /* called when the log has got on */
     void *progress_arg;
 };
@@ -57,6 +66,19 @@ void world_die(struct world *world, bool by_power, struct sim_rng *rng);
 
 /* What the log's threads would do next; false if there was nothing to do. */
 bool world_commit(struct world *world);
+
+/* What aggregator and loader would do next. The loader's says whether there was something
+ * wanted; telling the hot layer what the store has is work of its own. */
+void world_aggregate(struct world *world);
+bool world_load(struct world *world);
+void world_tell(struct world *world);
+void world_tell_all(struct world *world);
+
+/* All that is in the log, into the store; false if it does not answer. */
+bool world_flush(struct world *world);
+
+/* Faults of disk and store so far. */
+uint64_t world_faults(const struct world *world);
 
 /* How another process fares that wants the same folder. */
 enum err world_open_again(struct world *world, struct error *error);
