@@ -42,6 +42,10 @@ _Static_assert(CONFIG_PASSWORD_BYTES_MAX <= HTTP_PASSWORD_MAX, "a password that 
 /* Nor may a store that is slow; what it lacks is replayed at the next start. */
 #define FLUSH_WITHIN_MS 4000u
 
+/* Of the store's pages, when memory has a limit: a quarter of it, within these bounds. */
+#define STORE_CACHE_LEAST (UINT64_C(16) << 20)
+#define STORE_CACHE_MOST  (UINT64_C(128) << 20)
+
 struct worker {
     struct server *server;
     unsigned number;
@@ -117,12 +121,22 @@ static bool find_store(const struct config *config, char *path, size_t size)
     return true;
 }
 
+/* Who gives little memory to counters has little for the store's pages, too. 0: a good default. */
+static uint64_t store_cache_bytes(const struct config *config)
+{
+    uint64_t share = config->max_memory / 4;
+    if (share == 0 || share > STORE_CACHE_MOST)
+        return 0;
+    return share < STORE_CACHE_LEAST ? STORE_CACHE_LEAST : share;
+}
+
 static enum err open_store(struct server *server, struct error *error)
 {
     char path[VALUE_TEXT_MAX + sizeof("/tally.db")];
     if (!find_store(&server->config, path, sizeof(path)))
         return ERR_OK;
-    struct sqlite_store_options options = {.path = path};
+    struct sqlite_store_options options = {.path = path,
+                                           .cache_bytes = store_cache_bytes(&server->config)};
     struct error cause = {.text = ""};
     enum err err = sqlite_store_open(server->env, &options, &server->store, &cause);
     if (err)
