@@ -364,8 +364,19 @@ static void *write_much(void *arg)
         unsigned which = (unsigned)sim_rng_below(&own, THREAD_COUNTERS);
         snprintf(id, sizeof(id), "c%u", which);
         struct op op = add(id, 1);
+        char key[32];
+        if (i % 10 == 0) {
+            snprintf(key, sizeof(key), "key-%u-%u", writer->worker, i);
+            op.key = slice_of(key);
+        }
         finish_patiently(writer->worker, &op);
         writer->added[which] += op.code == ERR_OK;
+        if (i % 10 == 0 && op.code == ERR_OK) {
+            struct op again = op;
+            finish_patiently(writer->worker, &again);
+            if (again.code != ERR_OK || !again.repeated || again.value.small != op.value.small)
+                abort(); /* counted twice */
+        }
         which = (unsigned)sim_rng_below(&own, THREAD_ITEMS);
         snprintf(id, sizeof(id), "i%u", which);
         unsigned user = (unsigned)sim_rng_below(&own, 3000);
@@ -408,9 +419,10 @@ static void *store_and_drop(void *arg)
     return NULL;
 }
 
-TEST(threads_load_and_drop_at_once_and_nothing_is_lost)
+static void run_threads(uint64_t memory_max)
 {
     rig.retention_ms = 1000;
+    rig.memory_max = memory_max;
     cold_open(&rig);
     rig.shelf->whole_max = 100;
     atomic_store(&over, false);
@@ -446,8 +458,27 @@ TEST(threads_load_and_drop_at_once_and_nothing_is_lost)
     struct hot_stats stats;
     hot_stats(rig.hot, &stats);
     assert_true(stats.dropped > 0 && stats.loads > 0);
+    if (memory_max != 0)
+        assert_true(stats.users < 1500); /* and not all of those who have names */
     cold_close(&rig);
 }
 
+TEST(threads_load_and_drop_at_once_and_nothing_is_lost)
+{
+    run_threads(0);
+}
+
+TEST(nothing_is_lost_when_memory_is_short_either)
+{
+    rig.memory_max = 1;
+    cold_open(&rig);
+    hot_tick(rig.hot, rig.now_ms);
+    struct hot_stats stats;
+    hot_stats(rig.hot, &stats);
+    cold_close(&rig);
+    run_threads(stats.memory_bytes + 100000);
+}
+
 RUN(cmocka_unit_test(random_ops_with_loading_and_dropping_agree_with_the_model),
-    cmocka_unit_test(threads_load_and_drop_at_once_and_nothing_is_lost))
+    cmocka_unit_test(threads_load_and_drop_at_once_and_nothing_is_lost),
+    cmocka_unit_test(nothing_is_lost_when_memory_is_short_either))

@@ -504,6 +504,59 @@ TEST(a_user_whom_nobody_knows_holds_nothing_and_a_cold_one_is_asked_for)
     assert_int_equal(cold_ask(&rig, op).held, LIKE);
 }
 
+TEST(names_leave_memory_when_it_is_short_and_keep_their_numbers)
+{
+    enum { LIKERS = 16000 };
+    tick(100);
+    uint64_t empty = stats().memory_bytes;
+    cold_close(&rig);
+    rig.memory_max = empty + 130000;
+    cold_open(&rig);
+    cold_tell_all(&rig);
+    char item[16];
+    for (unsigned user = 1; user < LIKERS; user += 2) {
+        snprintf(item, sizeof(item), "item%u", user % 7);
+        assert_true(cold_ask(&rig, like(item, user)).changed);
+        if (user % 100 == 1) {
+            cold_save(&rig);
+            tick(100);
+        }
+    }
+    assert_true(stats().users < LIKERS / 4);
+    assert_true(stats().memory_bytes <= rig.memory_max);
+    for (unsigned user = 1; user < LIKERS; user += 2) {
+        snprintf(item, sizeof(item), "item%u", user % 7);
+        assert_false(cold_ask(&rig, like(item, user)).changed);
+        if (user % 100 == 1)
+            tick(100);
+    }
+    assert_true(cold_ask(&rig, like("item0", 1)).changed);
+    cold_save(&rig); /* the shelf refuses a second number for a name */
+    int64_t all = 0;
+    for (unsigned i = 0; i < 7; i++) {
+        snprintf(item, sizeof(item), "item%u", i);
+        all += likes(item);
+    }
+    assert_int_equal(all, LIKERS / 2 + 1);
+}
+
+TEST(a_name_that_no_event_has_carried_stays)
+{
+    tick(100);
+    uint64_t empty = stats().memory_bytes;
+    cold_close(&rig);
+    rig.memory_max = empty - 1; /* always short */
+    cold_open(&rig);
+    cold_tell_all(&rig);
+    rig.log.room = ERR_FULL;
+    assert_int_equal(cold_ask(&rig, like("item", 1)).code, ERR_FULL);
+    rig.log.room = ERR_OK;
+    cold_save(&rig);
+    for (int i = 0; i < 5; i++)
+        tick(1000);
+    assert_int_equal(stats().users, 1);
+}
+
 /* ---- keys ---- */
 
 TEST(a_key_that_was_used_before_gets_its_first_answer_from_the_store)
@@ -885,6 +938,8 @@ RUN(SCENARIO(what_is_in_the_store_only_is_asked_for_once_and_nobody_else_waits),
     SCENARIO(an_item_that_outgrows_one_piece_waits_for_names),
     SCENARIO(a_user_keeps_the_number_that_he_was_given),
     SCENARIO(a_user_whom_nobody_knows_holds_nothing_and_a_cold_one_is_asked_for),
+    SCENARIO(names_leave_memory_when_it_is_short_and_keep_their_numbers),
+    SCENARIO(a_name_that_no_event_has_carried_stays),
     SCENARIO(a_key_that_was_used_before_gets_its_first_answer_from_the_store),
     SCENARIO(keys_may_be_handed_in_unasked_and_then_nobody_asks),
     SCENARIO(a_key_that_is_too_old_may_be_used_anew),

@@ -450,6 +450,14 @@ bool cold_let_go(struct cold *cold, uint64_t hash, uint64_t stable_hash)
     return may_go;
 }
 
+void cold_let_go_user(struct cold *cold, uint64_t hash, struct slice name)
+{
+    lock_take(&cold->lock);
+    remove_absent(cold, HOT_WANT_USER, hash);
+    lock_release(&cold->lock);
+    filter_add(cold->users, hash_stable(name));
+}
+
 void cold_let_go_key(struct cold *cold, uint64_t low, uint64_t high)
 {
     lock_take(&cold->lock);

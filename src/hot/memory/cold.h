@@ -66,7 +66,8 @@ void cold_bury(struct cold *cold, uint64_t hash, uint8_t generation);
  * it. False: something of it is being loaded right now, and it has to stay. */
 bool cold_let_go(struct cold *cold, uint64_t hash, uint64_t stable_hash);
 
-/* The same for an idempotency key. */
+/* The same for a user's name and for an idempotency key. */
+void cold_let_go_user(struct cold *cold, uint64_t hash, struct slice name);
 void cold_let_go_key(struct cold *cold, uint64_t low, uint64_t high);
 
 /* Forgets what is absent and was not asked for lately, when there is a lot of it. All

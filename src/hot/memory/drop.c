@@ -17,6 +17,8 @@
 #define TIGHT_RECORDS  131072u
 #define SAMPLE_RECORDS 64u  /* of each cell */
 #define SHED_KEYS      256u /* of each stripe in one tick */
+#define SHED_USERS     8u   /* chunks of 64 names, with all cells locked */
+#define SHED_STEPS     64u  /* such in one tick */
 #define UNIT_MS_LEAST  10u
 #define UNIT_MS        20000u /* when nothing is dropped for being idle */
 
@@ -188,6 +190,23 @@ static void let_key_go(void *arg, uint64_t low, uint64_t high)
     cold_let_go_key(arg, low, high);
 }
 
+static void let_user_go(void *arg, struct slice name, uint64_t hash)
+{
+    cold_let_go_user(arg, hash, name);
+}
+
+/* Names that were not used since it was last here; a second round takes the others, too. */
+static void shed_users(struct memory_hot *hot, uint32_t steps)
+{
+    for (bool through = false; steps > 0 && !through; steps--) {
+        layer_take_all(hot);
+        through = users_shed(hot->users, &hot->saves, &hot->drop.users, SHED_USERS, let_user_go,
+                             hot->cold);
+        layer_release_all(hot);
+    }
+    users_fit(hot->users);
+}
+
 static void make_room(struct memory_hot *hot, const struct saves *saves)
 {
     uint64_t bytes = measure(hot);
@@ -196,6 +215,7 @@ static void make_room(struct memory_hot *hot, const struct saves *saves)
     if (is_short && hot->cold) {
         /* A key comes again soon or never: old ones go before anything else does. */
         keys_shed(hot->keys, saves, SHED_KEYS, let_key_go, hot->cold);
+        shed_users(hot, SHED_STEPS);
         bytes = measure(hot);
     }
     if (is_short && hot->cold && bytes > enough) {

@@ -12,6 +12,8 @@ static void emit_reaction(struct cell *cell, const struct cell_turn *turn, const
     struct slice name_before = kinds_name(cell->kinds, before);
     struct slice name_after = kinds_name(cell->kinds, after);
     uint32_t number = op->user_class == USER_NAMED ? op->user_number : EVENT_NO_NUMBER;
+    if (cell->cold && op->user_class == USER_NAMED)
+        users_note(cell->users, number, cell->generation);
     if (op->key.size == 0) {
         section_react(turn->section, incarnation, op->id, op->user, number, name_before, name_after,
                       op->region);

@@ -149,7 +149,7 @@ bool layer_aim(const struct memory_hot *hot, struct op *op, const struct op *pre
     return true;
 }
 
-enum err layer_aim_event(struct memory_hot *hot, const struct event *event,
+enum err layer_aim_event(struct memory_hot *hot, const struct event *event, uint8_t generation,
                          struct cell_target *ret_target, uint64_t *ret_stable, struct error *error)
 {
     *ret_target = (struct cell_target){.id = event->id, .user = {.class = USER_UNKNOWN}};
@@ -166,7 +166,7 @@ enum err layer_aim_event(struct memory_hot *hot, const struct event *event,
         return ERR_OK;
     if (event->user_number != EVENT_NO_NUMBER) {
         ret_target->user = (struct user){.class = USER_NAMED, .number = event->user_number};
-        return users_put(hot->users, event->user, hash, event->user_number)
+        return users_put(hot->users, event->user, hash, event->user_number, generation)
                    ? ERR_OK
                    : error_set(error, ERR_CORRUPT, "user '%.*s' has another number than %u",
                                SLICE_ARGS(event->user), event->user_number);

@@ -77,7 +77,8 @@ struct drop {
     uint64_t passed_ms;    /* of the unit that is running */
     int64_t closed_ms;     /* when a generation was last closed */
     uint8_t clock;
-    uint8_t cell; /* to go on with */
+    uint8_t cell;   /* to go on with */
+    uint32_t users; /* likewise: a cursor of users_shed() */
 };
 #define DROP_AGE 32u /* units: the retention */
 
@@ -148,8 +149,9 @@ static inline void layer_count_own(struct memory_hot *hot)
         atomic_fetch_add_explicit(&hot->own_bytes, bytes, memory_order_relaxed);
 }
 
-/* Whose event is it, and where? ERR_COLD: the user has to be loaded first. */
-enum err layer_aim_event(struct memory_hot *hot, const struct event *event,
+/* Whose event is it, and where? It is of `generation` (saves.h), 0 if the store has it.
+ * ERR_COLD: the user has to be loaded first. */
+enum err layer_aim_event(struct memory_hot *hot, const struct event *event, uint8_t generation,
                          struct cell_target *ret_target, uint64_t *ret_stable, struct error *error);
 
 /* Wakes the loader if something is wanted; no lock is held. */

@@ -179,7 +179,7 @@ static void replay_pending(struct memory_hot *hot, struct cell *cell,
         struct cell_target aimed;
         uint64_t stable;
         struct error error = {.text = ""};
-        enum err err = layer_aim_event(hot, &target->pending[i], &aimed, &stable, &error);
+        enum err err = layer_aim_event(hot, &target->pending[i], 0, &aimed, &stable, &error);
         if (!err)
             err = cell_replay_pending(cell, &target->pending[i], &aimed, &error);
         if (err)
@@ -306,7 +306,7 @@ static void change_by_pending(struct memory_hot *hot, struct set *sets, uint32_t
         struct cell_target target;
         uint64_t stable;
         if (event->type != EVENT_REACT || event->erased ||
-            layer_aim_event(hot, event, &target, &stable, NULL) != ERR_OK ||
+            layer_aim_event(hot, event, 0, &target, &stable, NULL) != ERR_OK ||
             bucket_slice(target.bucket) != slice)
             continue;
         change_sets(sets, target.user, kinds_find(hot->kinds, event->before),
@@ -372,7 +372,8 @@ static enum err put_user(struct memory_hot *hot, struct slice name, uint32_t num
 {
     struct user user;
     uint64_t hash;
-    if (!users_begin(hot->users, name, &user, &hash) && users_put(hot->users, name, hash, number))
+    if (!users_begin(hot->users, name, &user, &hash) &&
+        users_put(hot->users, name, hash, number, 0))
         return ERR_OK;
     char text[64];
     message_error("the store has another number for a user user=%s number=%" PRIu32,

@@ -58,7 +58,7 @@ static enum err replay_event(struct memory_hot *hot, const struct event *event, 
 {
     struct cell_target target;
     uint64_t stable;
-    enum err err = layer_aim_event(hot, event, &target, &stable, error);
+    enum err err = layer_aim_event(hot, event, hot->saves.now, &target, &stable, error);
     if (err)
         return err;
     struct cell *home = &hot->cells[layer_home(stable)];

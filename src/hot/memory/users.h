@@ -8,8 +8,8 @@
  *
  * A number is for ever: events carry name and number, and the store keeps both.
  * Where there is a store, not every name is here, and a number may be met in a set
- * before its name is. Users are never forgotten here. Thread-safe: names are spread over 64 stripes
- * with a lock each; numbers are given out in the order of arrival. */
+ * before its name is; names that the store has may leave again. Thread-safe: names are spread over
+ * 64 stripes with a lock each; numbers are given out in the order of arrival. */
 #ifndef HOT_MEMORY_USERS_H
 #define HOT_MEMORY_USERS_H
 
@@ -20,6 +20,7 @@
 #include "base/error.h"
 #include "base/slice.h"
 #include "core/limits.h"
+#include "hot/memory/saves.h"
 
 enum user_class { USER_NUMERIC, USER_NAMED };
 
@@ -54,9 +55,26 @@ typedef enum err users_new_fn(void *arg, struct slice name, uint64_t hash);
 enum err users_take_if_new(struct users *users, struct slice name, uint64_t hash,
                            users_new_fn *is_new, void *arg, struct user *ret_user);
 
-/* Puts a name in with the number that it was given before. False: the name has
- * another number, or the number another name. */
-bool users_put(struct users *users, struct slice name, uint64_t hash, uint32_t number);
+/* Puts a name in with the number that it was given before: by the store, or by an event
+ * of `generation` (saves.h), 0 being the store. False: the name has another number, or
+ * the number another name. */
+bool users_put(struct users *users, struct slice name, uint64_t hash, uint32_t number,
+               uint8_t generation);
+
+/* An event of `generation` carries this number of a named user: from now on it is on
+ * its way to the store. Whoever calls holds a cell. */
+void users_note(struct users *users, uint32_t number, uint8_t generation);
+
+/* Lets names go that the store has, in steps: looks at up to `limit` chunks of 64 numbers
+ * from `cursor` on, and drops those of which none was used since the last look. Tells
+ * of each name. True: that was the end, and it begins anew. Nobody else may read names
+ * meanwhile: all cells are locked. */
+typedef void users_gone_fn(void *arg, struct slice name, uint64_t hash);
+bool users_shed(struct users *users, const struct saves *saves, uint32_t *cursor, uint32_t limit,
+                users_gone_fn *gone, void *arg);
+
+/* Gives back what the tables do not need any more. */
+void users_fit(struct users *users);
 
 /* The numbers below `next` are not given out any more. */
 void users_skip(struct users *users, uint64_t next);
