@@ -270,8 +270,10 @@ static void read_lines(struct session *session, EditLine *edit, History *past)
             el_reset(edit);
             continue;
         }
-        if (!typed || size <= 0)
+        if (!typed || size <= 0) {
+            (void)fputc('\n', stdout); /* behind the ^D */
             break;
+        }
         char *text = memory_take((size_t)size + 1);
         memcpy(text, typed, (size_t)size);
         text[size] = 0;
