@@ -15,6 +15,8 @@
 #include "flow/trim.h"
 
 #define BATCH_EVENTS_MAX  250000u
+#define BATCH_EVENTS_MIN  10000u
+#define BATCH_NS          2e9
 #define BATCH_BYTES_MAX   ((uint64_t)32 << 20)
 #define FOLLOW_BYTES      ((uint64_t)1 << 20) /* of the log at once */
 #define POLL_MS           20u                 /* a look at the log's end costs next to nothing */
@@ -44,6 +46,7 @@ struct aggregator {
     struct log_position at; /* how far we have read */
     struct trim *trim;
 
+    uint64_t batch_limit; /* events: what the store takes in about BATCH_NS */
     uint64_t gathered_ns; /* when the first of the batch came; meaningless while empty */
     bool is_stopping;
     bool must_look;    /* how far is the store? something went wrong */
@@ -104,6 +107,7 @@ struct aggregator *aggregator_new(const struct aggregator_options *options,
         a->options.batch_events_max = BATCH_EVENTS_MAX;
     if (a->options.batch_bytes_max == 0)
         a->options.batch_bytes_max = BATCH_BYTES_MAX;
+    a->batch_limit = a->options.batch_events_max;
     a->gathered = coalesce_new(options->env, options->kinds);
     a->again = coalesce_new(options->env, options->kinds);
     buffer_init(&a->raw, (size_t)1 << 30); /* the largest value of SQLite */
@@ -203,7 +207,7 @@ static enum err gather_section(void *arg, struct slice section, struct log_posit
 
 static bool is_enough(const struct aggregator *a)
 {
-    return coalesce_events(a->gathered) >= a->options.batch_events_max ||
+    return coalesce_events(a->gathered) >= a->batch_limit ||
            coalesce_bytes(a->gathered) >= a->options.batch_bytes_max;
 }
 
@@ -237,11 +241,27 @@ static void begin_from(struct aggregator *a, const struct state_mark *mark)
     lock_release(&a->lock);
 }
 
+/* Does the log still hold what such a store lacks? One that was put there in the place of another
+ * may be empty, while the beginning of the log was trimmed. */
+static enum err check_log(struct aggregator *a, struct log_position mark, struct error *error)
+{
+    struct log_segment first;
+    if (log_segments(a->options.log, &first, 1) == 0 || first.number <= 1 ||
+        first.number <= mark.segment)
+        return ERR_OK;
+    return error_set(error, ERR_UNAVAILABLE,
+                     "the log begins with segment %" PRIu64 ", and the store that stands there now "
+                     "has only what is before segment %" PRIu64 ": bring back its newest copy",
+                     first.number, mark.segment > 0 ? mark.segment : 1);
+}
+
 /* After a failure nobody knows whether the last transaction was done: the store does. */
 static enum err look_at_mark(struct aggregator *a, struct error *error)
 {
     struct state_mark mark;
     enum err err = store_mark(a->options.store, &mark, error);
+    if (!err)
+        err = check_log(a, mark.position, error);
     if (err)
         return err;
     if (!same_place(mark.position, a->mark.position))
@@ -281,8 +301,21 @@ static void count_refusals(struct aggregator *a, const struct store_batch *batch
     lock_release(&a->lock);
 }
 
+/* Large batches are cheaper for each event, but others wait for the writer meanwhile. */
+static void set_limit(struct aggregator *a, uint64_t events, uint64_t duration_ns)
+{
+    uint64_t max = a->options.batch_events_max;
+    uint64_t limit = (uint64_t)((double)events * BATCH_NS / (double)(duration_ns + 1));
+    if (events < a->options.flush_events)
+        return; /* too few to learn from */
+    if (limit < BATCH_EVENTS_MIN)
+        limit = BATCH_EVENTS_MIN;
+    a->batch_limit = limit < max ? limit : max;
+}
+
 static void note_flush(struct aggregator *a, uint64_t events, uint64_t duration_ns)
 {
+    set_limit(a, events, duration_ns);
     lock_take(&a->lock);
     a->seen.applied_ms = coalesce_last_ms(a->gathered);
     a->seen.all_bytes += coalesce_bytes(a->gathered);
@@ -500,7 +533,8 @@ void aggregator_hold_trim(struct aggregator *aggregator)
     assert(aggregator);
 
     atomic_fetch_add(&aggregator->trim_holds, 1);
-    aggregator_ask(aggregator, do_nothing, NULL); /* what was under way is done then */
+    if (aggregator->options.log_keep_ms > 0 || aggregator->options.log_keep_bytes > 0)
+        aggregator_ask(aggregator, do_nothing, NULL); /* what was under way is done then */
 }
 
 void aggregator_release_trim(struct aggregator *aggregator)

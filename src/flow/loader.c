@@ -237,10 +237,19 @@ static enum err tell_some(struct loader *loader, struct error *error)
     return ERR_OK;
 }
 
+static const enum hot_want_kind told_kinds[] = {HOT_WANT_TARGET, HOT_WANT_USER, HOT_WANT_KEY};
+
+void loader_tell_none(struct loader *loader)
+{
+    assert(loader && !loader->runs && loader->cursor == 0);
+
+    for (; loader->telling < TOLD_ALL; loader->telling++)
+        hot_told_all(loader->options.hot, told_kinds[loader->telling]);
+}
+
 /* One piece; when that was all of its sort, the next begins. */
 static uint64_t tell(struct loader *loader)
 {
-    static const enum hot_want_kind kinds[] = {HOT_WANT_TARGET, HOT_WANT_USER, HOT_WANT_KEY};
     struct error error = {.text = ""};
     enum err err = open_reader(loader, &error);
     if (!err)
@@ -248,7 +257,7 @@ static uint64_t tell(struct loader *loader)
     if (err)
         return TELL_AGAIN_MS; /* the aggregator tells of the outage */
     if (loader->cursor == 0) {
-        hot_told_all(loader->options.hot, kinds[loader->telling]);
+        hot_told_all(loader->options.hot, told_kinds[loader->telling]);
         loader->telling++;
         if (loader->telling == TOLD_ALL)
             message_debug("the hot layer knows what the store has rows=%llu",

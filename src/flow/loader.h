@@ -31,6 +31,9 @@ void loader_free(struct loader *loader);
  * a thread only: recovery, tests. */
 enum err loader_serve(struct loader *loader, struct error *error);
 
+/* The store is known to be empty: there is nothing to tell. Before anything is replayed. */
+void loader_tell_none(struct loader *loader);
+
 /* One want, or else a piece of the telling. Returns how many milliseconds to wait
  * until there may be more, unless something is wanted before; 0 = go on. Without a thread only. */
 uint64_t loader_step(struct loader *loader);

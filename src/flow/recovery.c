@@ -184,6 +184,8 @@ enum err recovery_run_behind(struct env *env, struct log *log, struct hot *hot,
     if (err)
         return err;
     hot_begin(hot, mark);
+    if (mark->position.segment == 0) /* nothing was ever applied: a new store */
+        loader_tell_none(loader);
     err = run(env, log, hot, loader, mark->position, ret_recovery, error);
     return err ? err : check_end(log, mark->position, error);
 }
