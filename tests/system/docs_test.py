@@ -1,13 +1,14 @@
 """docs_test.py - what the documents say is true.
 
-Every example of README.md and docs/commands.md is run against a real tallyd, and must print what
-stands there. Two forms, in blocks that are marked as `console`:
+Every example of README.md and of the documents for users is run against a real tallyd, and must
+print what stands there. Two forms, in blocks that are marked as `console`:
 
     $ redis-cli -p 6380 INCR views         $ redis-cli -p 6380
     (integer) 1                            127.0.0.1:6380> INCR views
                                            (integer) 1
 
-Each section (`##`) begins with an empty server; its blocks are run from top to bottom. A subscriber
+So are `$ curl`, `$ tally`, and `$ sqlite3 data/tally.db`, which looks when the store has
+everything; other programs are not run. Each section (`##`) begins with an empty server; its blocks are run from top to bottom. A subscriber
 listens while the rest of its block is run. Where the text has `…`, anything may stand in that line. Blocks marked as `python` or `js` are run as well:
 what a line prints is the comment at its end.
 
@@ -27,8 +28,11 @@ import time
 
 import tallyd
 
-EXAMPLES = ("README.md", "docs/commands.md")
+EXAMPLES = ("README.md", *(f"docs/{name}.md" for name in ("commands", "http", "store")))
 PORT = "6380"  # in the documents
+HTTP_PORT = "3001"
+DATABASE = "data/tally.db"
+RUN = {"redis-cli", "curl", "sqlite3", "tally"}
 PROMPT = "127.0.0.1:6380> "
 MARK = "<end of an answer>"
 NODE_MODULES = os.path.join(tallyd.ROOT, "tests/system/clients/node_modules")
@@ -164,26 +168,55 @@ def run_listener(step, port, meanwhile):
         return [(step, printed()), *others]
 
 
-def run_block(block, port):
+def program_of(step):
+    """The name of the program that a step runs; `build/tally` is `tally`."""
+    return os.path.basename(shlex.split(step.command, posix=True)[0])
+
+
+def wait_for_store(server):
+    """Until everything that was acknowledged is in the database."""
+    def lag():
+        with server.connect() as client:
+            return int(re.search(r"pipeline_lag_events:(\d+)", client.call("INFO", "pipeline"))[1])
+    tallyd.wait_until(lambda: lag() == 0, 10, "the store has everything")
+
+
+def run_shell(step, server):
+    """What a command prints, typed at a prompt where the programs are found."""
+    if program_of(step) == "sqlite3":
+        wait_for_store(server)
+    text = step.command.replace(DATABASE, os.path.join(server.data, "tally.db"))
+    text = re.sub(rf"\b{PORT}\b", str(server.port), text)
+    text = re.sub(rf"\b{HTTP_PORT}\b", str(server.http_port), text)
+    text = re.sub(r"^(build/)?tally\b", shlex.quote(os.environ.get("TALLY", "build/tally")), text)
+    text = re.sub(r"^curl\b", "curl -sS", text)
+    text = re.sub(r"^redis-cli\b", "redis-cli --no-raw", text)
+    result = subprocess.run(["bash", "-c", text], capture_output=True, text=True, timeout=60,
+                            cwd=tallyd.ROOT, check=False,
+                            env={**os.environ, "TALLY_ADDRESS": f"127.0.0.1:{server.port}"})
+    return [line.replace(str(server.http_port), HTTP_PORT).replace(str(server.port), PORT)
+            for line in lines_of(result.stdout + result.stderr)]
+
+
+def run_block(block, server):
     """Pairs of a step and the lines that it printed."""
-    return run_steps(steps_of(block), port)
+    return run_steps(steps_of(block), server)
 
 
-def run_steps(steps, port):
+def run_steps(steps, server):
     result = []
     while steps:
         if is_listener(steps[0][1]):
             rest = steps[1:]
-            return result + run_listener(steps[0][1], port, lambda: run_steps(rest, port))
+            return result + run_listener(steps[0][1], server.port, lambda: run_steps(rest, server))
         session, first = steps[0]
         if session is None:
-            words = shlex.split(first.command)
-            if words[0] == "redis-cli":
-                result.append((first, run_cli(words[1:], port)))
+            if program_of(first) in RUN:
+                result.append((first, run_shell(first, server)))
             steps = steps[1:]
             continue
         typed = [step for flags, step in steps if flags is session]
-        answers = run_session(session, port, [step.command for step in typed])
+        answers = run_session(session, server.port, [step.command for step in typed])
         result.extend(zip(typed, answers))
         steps = steps[len(typed):]
     return result
@@ -213,11 +246,14 @@ def comments_of(block):
 class Examples(tallyd.Case):
     def each_section(self):
         for path in EXAMPLES:
+            if not os.path.exists(os.path.join(tallyd.ROOT, path)):
+                self.fail(f"{path} is not there")
             for blocks in sections(read(path)):
                 yield path, blocks
 
-    def test_what_redis_cli_prints_is_what_stands_there(self):
-        self.need_command("redis-cli")
+    def test_what_programs_print_is_what_stands_there(self):
+        for name in sorted(RUN - {"tally"}):
+            self.need_command(name)
         count = 0
         for path, blocks in self.each_section():
             consoles = [block for block in blocks if block.language == "console"]
@@ -225,7 +261,7 @@ class Examples(tallyd.Case):
                 continue
             server = self.server()
             for block in consoles:
-                for step, printed in run_block(block, server.port):
+                for step, printed in run_block(block, server):
                     count += 1
                     with self.subTest(f"{path}:{step.number}: {step.command}"):
                         if not agrees(step.said, printed):
@@ -233,7 +269,7 @@ class Examples(tallyd.Case):
             server.stop()
         self.assertGreater(count, 100)
 
-    def test_what_programs_print_is_what_their_comments_say(self):
+    def test_what_scripts_print_is_what_their_comments_say(self):
         for path, blocks in self.each_section():
             for block in blocks:
                 if block.language not in ("python", "js"):
@@ -339,7 +375,7 @@ def write_outputs():
                 for block in blocks:
                     if block.language == "console":
                         changes += [(step, printed) for step, printed in
-                                    run_block(block, server.port) if not agrees(step.said, printed)]
+                                    run_block(block, server) if not agrees(step.said, printed)]
             finally:
                 server.remove()
         for step, printed in sorted(changes, key=lambda change: -change[0].number):
