@@ -24,6 +24,7 @@ static const struct scenario scenarios[] = {
     {"kills", 40, 4, 400, 16384, 0, 100, SIM_NO_STORE},
     {"a store behind", 60, 4, 400, 8192, 0, 0, SIM_MODEL_STORE},
     {"a store behind, and restarts", 60, 4, 400, 16384, 50, 50, SIM_MODEL_STORE},
+    {"SQLite behind", 24, 4, 400, 8192, 0, 0, SIM_SQLITE},
 };
 
 static void options_of_scenario(struct sim_options *options, unsigned index)
@@ -64,7 +65,7 @@ static void options_of_scenario(struct sim_options *options, unsigned index)
     options->flush_permille = 300;
     options->load_permille = 400;
     options->faults[FAULT_DROP] = 100;
-    options->faults[FAULT_REFUSED] = 500;
+    options->faults[FAULT_REFUSED] = scenario->store == SIM_MODEL_STORE ? 500 : 0;
 }
 
 static bool run_one(const struct sim_options *options, struct injection injection,

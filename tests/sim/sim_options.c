@@ -55,7 +55,7 @@ static void pick_store(struct sim_options *options)
     unsigned form = between(&rng, 0, 15);
     if (form < 5)
         return;
-    options->store = form < 15 ? SIM_MODEL_STORE : SIM_SQLITE;
+    options->store = form < 12 ? SIM_MODEL_STORE : SIM_SQLITE;
     options->store_sliced = sim_rng_chance(&rng, 300);
     options->memory_max = sim_rng_chance(&rng, 300) ? between(&rng, 1, 200) * 100 : 0;
     options->retention_ms = sim_rng_chance(&rng, 500) ? between(&rng, 1, 5000) : 0;

@@ -295,10 +295,10 @@ static void finish(struct run *run)
 {
     struct error error;
     drain(run);
+    run->clients.patient = true;
     send_retries(run);
     if (run->report->failed)
         return;
-    run->clients.patient = true;
     check_all(&run->clients, true);
     run->clients.patient = false;
     drain(run);
