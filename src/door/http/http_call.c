@@ -573,7 +573,8 @@ struct http_text *http_call_body(struct http_call *call)
     return body;
 }
 
-static char *put(char *to, struct slice bytes)
+/* Inlined, so that literals are stored and not copied. */
+static inline __attribute__((always_inline)) char *put(char *to, struct slice bytes)
 {
     memcpy(to, bytes.data, bytes.size);
     return to + bytes.size;

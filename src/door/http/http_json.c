@@ -20,10 +20,11 @@ static bool fail(struct reader *reader, const char *why)
     return false;
 }
 
-static void skip_blanks(struct reader *reader)
+static inline void skip_blanks(struct reader *reader)
 {
-    while (reader->at < reader->end && (*reader->at == ' ' || *reader->at == '\n' ||
-                                        *reader->at == '\r' || *reader->at == '\t'))
+    while (
+        reader->at < reader->end && (unsigned char)*reader->at <= ' ' &&
+        (*reader->at == ' ' || *reader->at == '\n' || *reader->at == '\r' || *reader->at == '\t'))
         reader->at++;
 }
 
@@ -158,7 +159,7 @@ static bool read_string_rest(struct reader *reader, const char *begin, struct sl
 }
 
 /* Behind the opening quote. */
-static bool read_string(struct reader *reader, struct slice *ret_text)
+static inline bool read_string(struct reader *reader, struct slice *ret_text)
 {
     char *begin = reader->at;
     char *at = begin + http_scan_plain(begin, (size_t)(reader->end - begin));
@@ -363,6 +364,84 @@ bool http_json_read(struct slice text, struct http_json *values, size_t room,
     };
     skip_blanks(&reader);
     bool is_read = read_values(&reader);
+    if (is_read) {
+        skip_blanks(&reader);
+        if (reader.at != reader.end)
+            is_read = fail(&reader, "something follows the value");
+    }
+    if (!is_read)
+        *ret_error = (struct http_json_error){(size_t)(reader.at - text.data), reader.why};
+    return is_read;
+}
+
+/* ---- flat objects ---- */
+
+static bool take_byte(struct reader *reader, char byte, const char *why)
+{
+    skip_blanks(reader);
+    if (!is_next(reader, byte, byte))
+        return fail(reader, why);
+    reader->at++;
+    return true;
+}
+
+/* Behind the colon. */
+static bool read_flat_value(struct reader *reader, struct http_json_pair *pair)
+{
+    skip_blanks(reader);
+    if (is_next(reader, '"', '"')) { /* nearly always */
+        reader->at++;
+        pair->type = HTTP_JSON_STRING;
+        return read_string(reader, &pair->text);
+    }
+    if (reader->at == reader->end)
+        return fail(reader, "a value is missing");
+    if (is_open(reader))
+        return fail(reader, "an object or array where none may be");
+    struct http_json value;
+    struct reader one = {.at = reader->at, .end = reader->end, .values = &value, .room = 1};
+    bool is_read = read_scalar(&one);
+    reader->at = one.at;
+    reader->why = one.why;
+    if (!is_read)
+        return false;
+    pair->type = value.type;
+    pair->text = value.type >= HTTP_JSON_NUMBER ? value.text : (struct slice){NULL, 0};
+    return true;
+}
+
+static bool read_pairs(struct reader *reader, struct http_json_pair *pairs, size_t room,
+                       size_t *ret_count)
+{
+    size_t count = 0;
+    if (!take_byte(reader, '{', "not an object"))
+        return false;
+    skip_blanks(reader);
+    bool is_empty = is_next(reader, '}', '}');
+    while (!is_empty) {
+        if (count == room)
+            return fail(reader, "an object has too many members");
+        struct http_json_pair *pair = &pairs[count++];
+        if (!take_byte(reader, '"', "a name is missing") || !read_string(reader, &pair->name) ||
+            !take_byte(reader, ':', "a colon is missing") || !read_flat_value(reader, pair))
+            return false;
+        skip_blanks(reader);
+        if (!is_next(reader, ',', ','))
+            break;
+        reader->at++;
+    }
+    *ret_count = count;
+    return take_byte(reader, '}', "a comma is missing");
+}
+
+bool http_json_read_flat(struct slice text, struct http_json_pair *pairs, size_t room,
+                         size_t *ret_count, struct http_json_error *ret_error)
+{
+    struct reader reader = {
+        .at = (char *)text.data, /* the caller's to write to */
+        .end = (char *)text.data + text.size,
+    };
+    bool is_read = read_pairs(&reader, pairs, room, ret_count);
     if (is_read) {
         skip_blanks(&reader);
         if (reader.at != reader.end)

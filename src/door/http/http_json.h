@@ -49,6 +49,19 @@ struct http_json_error {
 bool http_json_read(struct slice text, struct http_json *values, size_t room,
                     struct http_json_error *ret_error);
 
+/* A member of a flat object. */
+struct http_json_pair {
+    struct slice name;
+    enum http_json_type type;
+    struct slice text; /* of a string or a number */
+};
+
+/* The same for an object that holds neither objects nor arrays, quicker: lines of
+ * such come by the thousand. Whether a name stands twice is the caller's to see.
+ * False with an error, also for more than `room` members. */
+bool http_json_read_flat(struct slice text, struct http_json_pair *pairs, size_t room,
+                         size_t *ret_count, struct http_json_error *ret_error);
+
 /* The member of an object, or NULL. */
 const struct http_json *http_json_member(const struct http_json *object, struct slice name);
 

@@ -9,7 +9,7 @@
 #include "door/http/http_worker.h"
 
 #define STRETCH_OPS     2048u /* of one batch in one pass */
-#define LINE_VALUES     64u   /* of JSON */
+#define LINE_MEMBERS    16u
 #define OUT_BYTES_MAX   (64u << 20)
 #define WHY_SIZE        160u
 #define LINE_ROOM_BYTES 256u /* for an answer without a big number */
@@ -101,31 +101,27 @@ static struct slice *place_of(struct line *line, struct slice name)
 /* False: it has failed. */
 static bool read_line(struct http_lines *lines, struct slice text, struct line *line)
 {
-    struct http_json *values = lines->call.client->worker->values;
+    struct http_json_pair pairs[LINE_MEMBERS];
     struct http_json_error error;
+    size_t count;
     char why[WHY_SIZE];
     *line = (struct line){0};
-    if (!http_json_read(text, values, LINE_VALUES, &error)) {
+    if (!http_json_read_flat(text, pairs, LINE_MEMBERS, &count, &error)) {
         (void)snprintf(why, sizeof(why), "byte %zu: %s", error.at, error.why);
         fail(lines, HTTP_PROBLEM_BAD_JSON, why);
         return false;
     }
-    if (values->type != HTTP_JSON_OBJECT) {
-        fail(lines, HTTP_PROBLEM_BAD_JSON, "the line is not an object");
-        return false;
-    }
-    const struct http_json *member = values + 1;
-    for (uint32_t i = 0; i < values->count; i++, member += 2) {
-        struct slice *place = place_of(line, member->text);
+    for (const struct http_json_pair *pair = pairs; pair < pairs + count; pair++) {
+        struct slice *place = place_of(line, pair->name);
         if (!place || place->data ||
-            (member[1].type != HTTP_JSON_STRING && member[1].type != HTTP_JSON_INTEGER)) {
-            (void)snprintf(why, sizeof(why), "%.*s: not known, or not a string or an integer",
-                           (int)(member->text.size < 64 ? member->text.size : 64),
-                           member->text.data);
+            (pair->type != HTTP_JSON_STRING && pair->type != HTTP_JSON_INTEGER)) {
+            (void)snprintf(why, sizeof(why),
+                           "%.*s: not known, there already, or not a string or an integer",
+                           (int)(pair->name.size < 64 ? pair->name.size : 64), pair->name.data);
             fail(lines, HTTP_PROBLEM_BAD_JSON, why);
             return false;
         }
-        *place = member[1].text;
+        *place = pair->text;
     }
     return true;
 }
@@ -255,7 +251,8 @@ static bool append_op(struct http_lines *lines, struct slice text, size_t index)
 
 /* ---- answering ---- */
 
-static char *put(char *to, struct slice bytes)
+/* Inlined, so that literals are stored and not copied. */
+static inline __attribute__((always_inline)) char *put(char *to, struct slice bytes)
 {
     memcpy(to, bytes.data, bytes.size);
     return to + bytes.size;

@@ -362,7 +362,7 @@ enum http_found http_parse(struct http_parser *parser, char *data, size_t size)
 {
     if (parser->status != 0)
         return HTTP_FOUND_BROKEN;
-    bool has_moved = parser->data != data;
+    bool was_whole = parser->state == AT_END;
     parser->data = data;
     if (parser->state == IN_HEAD) {
         enum http_found found = parse_head(parser, size);
@@ -381,7 +381,7 @@ enum http_found http_parse(struct http_parser *parser, char *data, size_t size)
         return HTTP_FOUND_MORE;
 
     parser->used = parser->fed;
-    if (parser->request.has_body || has_moved)
+    if (parser->request.has_body || was_whole) /* the data may have moved since its head came */
         (void)take_slices(parser);
     return HTTP_FOUND_REQUEST;
 }

@@ -196,6 +196,46 @@ TEST(members_and_values_are_bounded)
     assert_non_null(read_text(text, 2 * VALUES + 1));
 }
 
+TEST(a_flat_object_is_read_as_pairs)
+{
+    struct http_json_pair pairs[4];
+    struct http_json_error error;
+    size_t count;
+    char text[] = " { \"op\" : \"li\\u006be\" ,\"delta\":-5,\"x\":null } ";
+    assert_true(
+        http_json_read_flat((struct slice){text, sizeof(text) - 1}, pairs, 4, &count, &error));
+    assert_int_equal(count, 3);
+    assert_true(slice_equal(pairs[0].name, SLICE("op")) &&
+                slice_equal(pairs[0].text, SLICE("like")));
+    assert_int_equal(pairs[1].type, HTTP_JSON_INTEGER);
+    assert_true(slice_equal(pairs[1].text, SLICE("-5")));
+    assert_int_equal(pairs[2].type, HTTP_JSON_NULL);
+
+    static const char *const wrong[] = {"",
+                                        "{",
+                                        "[]",
+                                        "5",
+                                        "{}x",
+                                        "{\"a\":1,}",
+                                        "{\"a\":[]}",
+                                        "{\"a\":{}}",
+                                        "{\"a\"}",
+                                        "{\"a\":}",
+                                        "{\"a\":1 \"b\":2}",
+                                        "{\"a\":01}",
+                                        "{,}",
+                                        "{\"a\":\"\xff\"}",
+                                        "{\"a\":1,\"b\":2,\"c\":3,\"d\":4,\"e\":5}"};
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        size_t size = strlen(wrong[i]);
+        memcpy(copy, wrong[i], size);
+        assert_false(http_json_read_flat((struct slice){copy, size}, pairs, 4, &count, &error));
+    }
+    memcpy(copy, "{}", 2);
+    assert_true(http_json_read_flat((struct slice){copy, 2}, pairs, 4, &count, &error));
+    assert_int_equal(count, 0);
+}
+
 TEST(an_error_says_where)
 {
     struct http_json_error error;
@@ -209,4 +249,5 @@ RUN(cmocka_unit_test(an_object_is_read_with_all_that_it_contains),
     cmocka_unit_test(integers_of_any_size_stay_what_they_are),
     cmocka_unit_test(what_is_no_json_is_refused),
     cmocka_unit_test(names_may_stand_again_in_other_objects), cmocka_unit_test(nesting_is_bounded),
-    cmocka_unit_test(members_and_values_are_bounded), cmocka_unit_test(an_error_says_where))
+    cmocka_unit_test(members_and_values_are_bounded),
+    cmocka_unit_test(a_flat_object_is_read_as_pairs), cmocka_unit_test(an_error_says_where))
