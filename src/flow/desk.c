@@ -269,13 +269,14 @@ void work_found(struct desk_seat *seat, struct desk_work *work, const char *line
 
 void work_says(struct desk_seat *seat, struct desk_work *work, const char *format, ...)
 {
-    struct desk *desk = seat->desk;
+    char text[sizeof(work->task.text)];
     va_list args;
     va_start(args, format);
-    pthread_mutex_lock(&desk->mutex);
-    (void)vsnprintf(work->task.text, sizeof(work->task.text), format, args);
-    pthread_mutex_unlock(&desk->mutex);
+    (void)vsnprintf(text, sizeof(text), format, args); /* NOLINT(clang-analyzer-valist*) */
     va_end(args);
+    pthread_mutex_lock(&seat->desk->mutex);
+    memcpy(work->task.text, text, sizeof(text));
+    pthread_mutex_unlock(&seat->desk->mutex);
 }
 
 static enum err do_work(struct desk_seat *seat, struct desk_work *work, struct error *error)

@@ -250,6 +250,8 @@ void loader_tell_none(struct loader *loader)
 /* One piece; when that was all of its sort, the next begins. */
 static uint64_t tell(struct loader *loader)
 {
+    assert(loader->telling < TOLD_ALL);
+    enum hot_want_kind kind = told_kinds[loader->telling];
     struct error error = {.text = ""};
     enum err err = open_reader(loader, &error);
     if (!err)
@@ -257,7 +259,7 @@ static uint64_t tell(struct loader *loader)
     if (err)
         return TELL_AGAIN_MS; /* the aggregator tells of the outage */
     if (loader->cursor == 0) {
-        hot_told_all(loader->options.hot, told_kinds[loader->telling]);
+        hot_told_all(loader->options.hot, kind);
         loader->telling++;
         if (loader->telling == TOLD_ALL)
             message_debug("the hot layer knows what the store has rows=%llu",
