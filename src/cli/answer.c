@@ -210,7 +210,7 @@ int answer_pages(struct session *session, const struct slice *words, size_t word
             return code;
         wants_more = visit(arg, page->element[1]);
         freeReplyObject(page);
-    } while (wants_more && strcmp(cursor, "0") != 0);
+    } while (wants_more && strcmp(cursor, "0") != 0 && !ferror(stdout));
     return EXIT_FINE;
 }
 

@@ -142,7 +142,8 @@ static int list_all(struct session *session, const char *pattern, uint64_t limit
         printed += count;
         (void)snprintf(cursor, sizeof(cursor), "%s", page->element[0]->str);
         freeReplyObject(page);
-    } while (code == EXIT_FINE && strcmp(cursor, "0") != 0 && (limit == 0 || printed < limit));
+    } while (code == EXIT_FINE && strcmp(cursor, "0") != 0 && !ferror(stdout) &&
+             (limit == 0 || printed < limit));
     if (code == EXIT_FINE && limit > 0 && printed == limit && strcmp(cursor, "0") != 0)
         session_remark(session, "there may be more; try: --limit 0");
     return code;

@@ -33,6 +33,7 @@ struct export
     int fd;
     struct buffer output;
     bool has_failed; /* to write */
+    int failure;     /* errno of that */
     char kinds[KINDS_MAX][64];
     size_t kind_count;
     struct server_run run;
@@ -64,9 +65,10 @@ static void write_out(struct export *export)
     while (!export->has_failed && written < export->output.size) {
         ssize_t size =
             write(export->fd, export->output.data + written, export->output.size - written);
-        if (size < 0 && errno != EINTR)
+        if (size < 0 && errno != EINTR) {
             export->has_failed = true;
-        else if (size > 0)
+            export->failure = errno;
+        } else if (size > 0)
             written += (size_t)size;
     }
     export->output.size = 0;
@@ -538,11 +540,13 @@ static int write_all(struct export *export, const char *path)
     if (code == EXIT_FINE)
         write_end(export);
     progress_end(&export->progress);
-    if (code == EXIT_FINE && path && fsync(export->fd) != 0)
+    if (code == EXIT_FINE && !export->has_failed && path && fsync(export->fd) != 0) {
         export->has_failed = true;
+        export->failure = errno;
+    }
+    errno = export->failure;
     if (code == EXIT_FINE && export->has_failed)
-        code = session_fail(EXIT_FILE, "cannot write %s: %s", path ? path : "the output",
-                            strerror(errno));
+        code = session_cannot_write(path ? path : "the output");
     else if (code != EXIT_FINE && path)
         session_remark(export->session, "go on later with: tally export %s --resume", path);
     return code;

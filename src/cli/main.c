@@ -1,5 +1,6 @@
 /* main.c - tally: one command, or many typed one after the other. */
 #include <locale.h>
+#include <signal.h>
 #include <stdio.h>
 
 #include "cli/help.h"
@@ -35,6 +36,8 @@ int main(int argc, char **argv)
 {
     const char *const *words = (const char *const *)argv + 1;
     (void)setlocale(LC_CTYPE, "");
+    /* A server that goes away while we write to it is an error like any other. */
+    (void)signal(SIGPIPE, SIG_IGN);
 
     struct command_line line;
     struct error error;

@@ -70,6 +70,13 @@ int session_fail(int code, const char *format, ...)
     return code;
 }
 
+int session_cannot_write(const char *what)
+{
+    if (errno == EPIPE)
+        return EXIT_FILE;
+    return session_fail(EXIT_FILE, "cannot write %s: %s", what, strerror(errno));
+}
+
 void session_remark(const struct session *session, const char *format, ...)
 {
     if (session->quiet)

@@ -51,6 +51,10 @@ int session_configure(struct session *session, const struct command_line *line);
 /* Says it on stderr as "tally: ..." and returns `code`. */
 int session_fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Says that `what` cannot be written, by errno; not a word when a pipe was closed by its reader,
+ * such as head, who has seen enough. Returns the exit code. */
+int session_cannot_write(const char *what);
+
 /* A remark on stderr, unless --quiet. */
 void session_remark(const struct session *session, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -41,8 +41,8 @@ int shell_run_line(struct session *session, int argc, const char *const *argv)
     else if (line.command)
         code = line.command->run(session, &line);
     command_line_done(&line);
-    if (fflush(stdout) != 0)
-        code = session_fail(EXIT_FILE, "cannot write: %s", strerror(errno));
+    if (fflush(stdout) != 0 || ferror(stdout))
+        code = session_cannot_write("the output");
     return code;
 }
 

@@ -123,8 +123,7 @@ static void print_change(struct watch *watch, struct slice id, struct slice valu
                      text.size ? text.data : "", SLICE_ARGS(value));
         buffer_done(&text);
     }
-    (void)fflush(stdout);
-    if (watch->stop_after > 0 && ++watch->looks >= watch->stop_after)
+    if (fflush(stdout) != 0 || (watch->stop_after > 0 && ++watch->looks >= watch->stop_after))
         watch->is_over = true;
 }
 

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -117,6 +118,17 @@ class Pipes(cli_rig.Case):
             client.call("INCR", b"evil\x1b[2J\xff")
         self.assertEqual(self.said("list").split(), ["id", "value", "evil\\x1b[2J\\xff", "1"])
         self.assertEqual(self.json("list")[0]["id"], {"hex": b"evil\x1b[2J\xff".hex()})
+
+    def test_a_reader_who_has_seen_enough_is_no_error_to_talk_about(self):
+        with self.one.connect() as client:
+            client.pipeline([("LIKE", "video1", f"a-user-with-a-long-name-{i}")
+                             for i in range(30000)])
+        for command in ("members video1 --limit 0", "export", "list --limit 0", "help"):
+            result = subprocess.run(
+                ["bash", "-c", f"{cli_rig.PROGRAM} {command} | head -n 1"], text=True,
+                env=self.environment(self.one.port), capture_output=True, timeout=60, check=False)
+            self.assertEqual(len(result.stdout.splitlines()), 1, command)
+            self.assertNotIn("ipe", result.stderr)
 
     def test_watch_prints_a_line_for_each_change(self):
         watcher = subprocess.Popen([cli_rig.PROGRAM, "watch", "w*", "other", "--count", "2"],
@@ -390,6 +402,28 @@ class Manual(cli_rig.Case):
     def test_other_things_cannot_be_printed(self):
         self.assertIn("man, man-tallyd, bash and zsh",
                       self.tally("--print", "html", code=2).stderr)
+
+
+class Documents(cli_rig.Case):
+    def setUp(self):
+        super().setUp()
+        with open(os.path.join(tallyd.ROOT, "docs/tally.md"), encoding="utf-8") as file:
+            self.text = file.read()
+
+    def test_the_examples_print_what_stands_there(self):
+        self.one = self.server()
+        count = 0
+        for block in re.findall(r"```console\n(.*?)```", self.text, re.S):
+            for command, said in re.findall(r"(?m)^\$ tally (.*)\n((?:(?!\$ ).*\n)*)", block):
+                self.assertEqual(self.said(*shlex.split(command)), said, command)
+                count += 1
+        self.assertGreater(count, 5)
+
+    def test_every_command_has_its_place(self):
+        with open(os.path.join(tallyd.ROOT, "src/cli/commands.def"), encoding="utf-8") as file:
+            commands = re.findall(r'^COMMAND\("([a-z]+)"', file.read(), re.M)
+        for name in set(commands) - {"help"}:
+            self.assertIn(f"`{name}`", self.text)
 
 
 if __name__ == "__main__":
