@@ -410,6 +410,34 @@ static bool read_flat_value(struct reader *reader, struct http_json_pair *pair)
     return true;
 }
 
+/* "name":"value" without blanks and escapes, as programs write it. False: it is not,
+ * and nothing was read. */
+static inline bool read_plain_pair(struct reader *reader, struct http_json_pair *pair)
+{
+    char *at = reader->at;
+    const char *end = reader->end;
+    if (at == end || *at++ != '"')
+        return false;
+    size_t size = http_scan_plain(at, (size_t)(end - at));
+    if ((size_t)(end - at) < size + 3 || memcmp(at + size, "\":\"", 3) != 0)
+        return false;
+    pair->name = (struct slice){at, size};
+    at += size + 3;
+    size = http_scan_plain(at, (size_t)(end - at));
+    if ((size_t)(end - at) == size || at[size] != '"')
+        return false;
+    pair->text = (struct slice){at, size};
+    pair->type = HTTP_JSON_STRING;
+    reader->at = at + size + 1;
+    return true;
+}
+
+static bool read_pair(struct reader *reader, struct http_json_pair *pair)
+{
+    return take_byte(reader, '"', "a name is missing") && read_string(reader, &pair->name) &&
+           take_byte(reader, ':', "a colon is missing") && read_flat_value(reader, pair);
+}
+
 static bool read_pairs(struct reader *reader, struct http_json_pair *pairs, size_t room,
                        size_t *ret_count)
 {
@@ -422,8 +450,7 @@ static bool read_pairs(struct reader *reader, struct http_json_pair *pairs, size
         if (count == room)
             return fail(reader, "an object has too many members");
         struct http_json_pair *pair = &pairs[count++];
-        if (!take_byte(reader, '"', "a name is missing") || !read_string(reader, &pair->name) ||
-            !take_byte(reader, ':', "a colon is missing") || !read_flat_value(reader, pair))
+        if (!read_plain_pair(reader, pair) && !read_pair(reader, pair))
             return false;
         skip_blanks(reader);
         if (!is_next(reader, ',', ','))

@@ -11,6 +11,7 @@
 #define STRETCH_OPS     2048u /* of one batch in one pass */
 #define LINE_MEMBERS    16u
 #define OUT_BYTES_MAX   (64u << 20)
+#define SPARE_BYTES_MAX (1u << 20)
 #define WHY_SIZE        160u
 #define LINE_ROOM_BYTES 256u /* for an answer without a big number */
 
@@ -21,7 +22,7 @@ struct failure {
     char why[WHY_SIZE];
 };
 
-/* A batch of lines on its way. */
+/* A batch of lines on its way. The client outlives it, closed or not. */
 struct http_lines {
     struct http_call call; /* a copy, whose `extra` is this */
     char *memory;          /* owned: the text, once it outlives its pass; or NULL */
@@ -38,9 +39,31 @@ struct http_lines {
     struct http_lines *next; /* in the worker's list of those that go on */
 };
 
+/* The worker keeps one buffer for the answers of the next. */
+static void take_buffer(struct http_lines *lines)
+{
+    struct http_worker *worker = lines->call.client->worker;
+    lines->out = worker->lines_spare;
+    http_text_init(&worker->lines_spare, OUT_BYTES_MAX);
+}
+
+static void give_buffer(struct http_lines *lines)
+{
+    struct http_worker *worker = lines->call.client->worker;
+    if (lines->out.bytes.capacity > SPARE_BYTES_MAX ||
+        lines->out.bytes.capacity < worker->lines_spare.bytes.capacity) {
+        http_text_done(&lines->out);
+        return;
+    }
+    http_text_done(&worker->lines_spare);
+    worker->lines_spare = lines->out;
+    worker->lines_spare.bytes.size = 0;
+    worker->lines_spare.overflow = false;
+}
+
 static void free_lines(struct http_lines *lines)
 {
-    http_text_done(&lines->out);
+    give_buffer(lines);
     free(lines->failures);
     free(lines->memory);
     free(lines->key_memory);
@@ -411,12 +434,17 @@ void http_batch(struct http_call *call)
     lines->at = (char *)call->body.data;
     lines->end = lines->at + size_of_lines(call->body);
     lines->ack = slice_of(ack_name(client->worker->service->ack));
-    http_text_init(&lines->out, OUT_BYTES_MAX);
+    take_buffer(lines);
     take_stretch(lines);
     if (lines->at < lines->end) {
         keep_rest(lines);
         pass_hold(&client->base, HTTP_HOLD_LINES);
     }
+}
+
+void http_lines_init(struct http_worker *worker)
+{
+    http_text_init(&worker->lines_spare, OUT_BYTES_MAX);
 }
 
 void http_lines_go_on(struct http_worker *worker)

@@ -10,6 +10,8 @@
 
 struct http_worker;
 
+void http_lines_init(struct http_worker *worker);
+
 /* At the end of a pass, while no batch is under way: takes the next lines of those
  * that have some left. */
 void http_lines_go_on(struct http_worker *worker);

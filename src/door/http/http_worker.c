@@ -177,6 +177,7 @@ void http_worker_init(struct http_worker *worker, struct http *http, struct serv
     lock_init(&worker->lock);
     pass_init(&worker->pass, service, index, &http_client_door, worker);
     http_text_init(&worker->body, BODY_BYTES_MAX);
+    http_lines_init(worker);
     worker->values = memory_take(HTTP_JSON_VALUES * sizeof(*worker->values));
     worker->changes = http_changes_new(worker);
 }
@@ -218,6 +219,7 @@ void http_worker_done(struct http_worker *worker)
     pass_done(&worker->pass);
     http_text_done(&worker->body);
     http_text_done(&worker->kinds_text);
+    http_text_done(&worker->lines_spare);
     free(worker->values);
     lock_done(&worker->lock);
 }

@@ -62,6 +62,7 @@ struct http_worker {
     struct http_client *clients; /* lists */
     struct http_client *dead;
     struct http_lines *lines;     /* batches that go on in the next pass */
+    struct http_text lines_spare; /* http_lines.c's */
     struct http_changes *changes; /* owned */
     uint64_t warned_ms;           /* when we last warned of something that clients can repeat */
 
