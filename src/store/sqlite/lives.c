@@ -512,10 +512,9 @@ static enum err add_discarded(struct sqlite_store *store, const struct letter *l
     for (uint64_t left = counts.known; left && !err; left &= left - 1) {
         unsigned kind = (unsigned)__builtin_ctzll(left);
         struct number sum = number_of(counts.counts[kind]);
-        char id[LIMIT_ID_BYTES + 1 + LIMIT_KIND_BYTES + 1];
-        struct slice name = kind_name(&store->kinds, kind);
-        int size = snprintf(id, sizeof(id), "%.*s/%.*s", SLICE_ARGS(letter->id), SLICE_ARGS(name));
-        err = base_add(store, (struct slice){id, (size_t)size}, &zero, &sum, error);
+        char id[COUNT_ID_BYTES];
+        err = base_add(store, count_id(letter->id, kind_name(&store->kinds, kind), id), &zero, &sum,
+                       error);
     }
     return err;
 }

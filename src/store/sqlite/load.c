@@ -70,6 +70,36 @@ enum err reader_begin(struct sqlite_reader *reader, struct error *error)
     return err;
 }
 
+static enum err check_reached(struct sqlite_reader *reader, struct log_position reached,
+                              struct error *error)
+{
+    sqlite3_stmt *statement = db_take(reader->db, SQL_PROGRESS, error);
+    if (!statement)
+        return ERR_UNAVAILABLE;
+    enum err err = db_step(reader->db, statement, error);
+    if (err)
+        return err == ERR_NOT_FOUND ? error_set(error, ERR_CORRUPT, "the row of `progress` is gone")
+                                    : err;
+    struct log_position position = {(uint64_t)db_int(statement, 0), (uint64_t)db_int(statement, 1)};
+    sqlite3_reset(statement);
+    if (!position_is_before(position, reached))
+        return ERR_OK;
+    return error_set(error, ERR_UNAVAILABLE,
+                     "%s: put in the place of another, and not filled from the log yet",
+                     reader->db->path);
+}
+
+/* How far the file must be is asked before the moment begins that we are going to look at. */
+enum err reader_begin_whole(struct sqlite_reader *reader, struct error *error)
+{
+    struct log_position reached = store_reached(store_behind(reader));
+    enum err err = reader_begin(reader, error);
+    if (err)
+        return err;
+    err = check_reached(reader, reached, error);
+    return err ? reader_end(reader, err) : ERR_OK;
+}
+
 enum err reader_end(struct sqlite_reader *reader, enum err err)
 {
     int code = sqlite3_extended_errcode(reader->db->handle);
@@ -311,7 +341,7 @@ enum err sqlite_load(struct store_reader *base, struct slice id, store_target_fn
                      struct error *error)
 {
     struct sqlite_reader *reader = reader_of(base);
-    enum err err = reader_begin(reader, error);
+    enum err err = reader_begin_whole(reader, error);
     if (err)
         return err;
     err = load(reader, id, visit, arg, error);
@@ -357,7 +387,7 @@ enum err sqlite_load_slice(struct store_reader *base, struct slice item, uint32_
                            store_members_fn *visit, void *arg, struct error *error)
 {
     struct sqlite_reader *reader = reader_of(base);
-    enum err err = reader_begin(reader, error);
+    enum err err = reader_begin_whole(reader, error);
     if (err)
         return err;
     err = load_slice(reader, item, slice, visit, arg, error);
@@ -371,7 +401,7 @@ enum err sqlite_find_user(struct store_reader *base, struct slice name, uint32_t
                           struct error *error)
 {
     struct sqlite_reader *reader = reader_of(base);
-    enum err err = reader_begin(reader, error);
+    enum err err = reader_begin_whole(reader, error);
     if (err)
         return err;
     return reader_end(reader,
@@ -401,7 +431,7 @@ enum err sqlite_names(struct store_reader *base, const uint32_t *numbers, size_t
                       store_name_fn *visit, void *arg, struct error *error)
 {
     struct sqlite_reader *reader = reader_of(base);
-    enum err err = reader_begin(reader, error);
+    enum err err = reader_begin_whole(reader, error);
     if (err)
         return err;
     return reader_end(reader, visit_names(reader, numbers, count, visit, arg, error));
@@ -430,7 +460,7 @@ enum err sqlite_find_key(struct store_reader *base, uint64_t low, uint64_t high,
                          store_key_fn *visit, void *arg, struct error *error)
 {
     struct sqlite_reader *reader = reader_of(base);
-    enum err err = reader_begin(reader, error);
+    enum err err = reader_begin_whole(reader, error);
     if (err)
         return err;
     sqlite3_stmt *statement = db_take(reader->db, SQL_KEY_FIND, error);
@@ -450,7 +480,7 @@ enum err sqlite_keys(struct store_reader *base, int64_t since_ms, uint64_t *curs
                      store_key_fn *visit, void *arg, struct error *error)
 {
     struct sqlite_reader *reader = reader_of(base);
-    enum err err = reader_begin(reader, error);
+    enum err err = reader_begin_whole(reader, error);
     if (err)
         return err;
     sqlite3_stmt *statement = db_take(reader->db, SQL_KEYS_FROM, error);
@@ -493,7 +523,7 @@ enum err sqlite_hashes(struct store_reader *base, bool users, uint64_t *cursor, 
                        store_hash_fn *visit, void *arg, struct error *error)
 {
     struct sqlite_reader *reader = reader_of(base);
-    enum err err = reader_begin(reader, error);
+    enum err err = reader_begin_whole(reader, error);
     if (err)
         return err;
     if (!users && *cursor == 0)

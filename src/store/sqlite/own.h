@@ -98,6 +98,7 @@ struct sqlite_store {
     /* figures for stats(), as of the last commit */
     struct lock stats_lock;
     struct store_stats stats;
+    struct log_position reached; /* with stats_lock: the furthest mark that ever was here */
 
     /* scratch of the writer's thread */
     struct sets_touch *touches;
@@ -138,6 +139,14 @@ static inline struct sqlite_store *store_of(struct store *store)
 /* Connected, and in step with the file? Else opens it anew. Every call of the writer begins
  * with this. */
 enum err store_ready(struct sqlite_store *store, struct error *error);
+
+/* The furthest mark of the file, or of those that stood there before it. Any thread. */
+struct log_position store_reached(struct sqlite_store *store);
+
+static inline bool position_is_before(struct log_position a, struct log_position b)
+{
+    return a.segment < b.segment || (a.segment == b.segment && a.offset < b.offset);
+}
 
 /* A transaction of the writer. Whatever fails in between ends with store_abandon(), which
  * gives `err` back and forgets what memory knew. Commit looks whether the file is still the one
@@ -186,6 +195,7 @@ enum err users_load(struct sqlite_store *store, struct error *error);
 enum err users_add(struct sqlite_store *store, const struct store_batch *batch,
                    struct error *error);
 enum err users_reserve(struct sqlite_store *store, uint32_t next, struct error *error);
+enum err users_remove(struct sqlite_store *store, uint32_t number, struct error *error);
 enum err users_number(struct sqlite_store *store, const struct store_reaction *reaction,
                       uint32_t *ret_number, struct error *error);
 enum err users_of_name(struct sqlite_store *store, struct db *db, struct slice name,
@@ -222,6 +232,12 @@ enum err sqlite_apply(struct store *base, struct store_batch *batch, struct erro
 
 enum err audit_add(struct sqlite_store *store, int64_t time_ms, struct slice what, struct slice id,
                    struct slice text, struct error *error);
+/* The id of an item's count: item/kind, written to `to`. Ids may hold any byte. */
+#define COUNT_ID_BYTES (LIMIT_ID_BYTES + 1 + LIMIT_KIND_BYTES)
+struct slice count_id(struct slice item, struct slice kind, char to[COUNT_ID_BYTES]);
+
+/* What was deleted takes its discarded letters along. */
+enum err base_forget_discarded(struct sqlite_store *store, struct slice id, struct error *error);
 enum err base_add(struct sqlite_store *store, struct slice id, const struct number *sum,
                   const struct number *discarded, struct error *error);
 enum err sqlite_thin(struct store *base, int64_t lives_before_ms, int64_t history_before_ms,
@@ -244,6 +260,10 @@ enum err sqlite_rest(struct store *base, struct error *error);
 
 /* Every call of a reader stands between these two: what it sees is of one moment. */
 enum err reader_begin(struct sqlite_reader *reader, struct error *error);
+
+/* The same for whoever believes that what is not here is nowhere: ERR_UNAVAILABLE while a file
+ * that was put in the place of another does not have all yet that the other had. */
+enum err reader_begin_whole(struct sqlite_reader *reader, struct error *error);
 enum err reader_end(struct sqlite_reader *reader, enum err err);
 /* Kinds that the reader does not know yet are looked up. */
 enum err reader_kinds(struct sqlite_reader *reader, struct error *error);

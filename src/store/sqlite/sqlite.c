@@ -162,7 +162,17 @@ static void publish_stats(struct sqlite_store *store)
     };
     lock_take(&store->stats_lock);
     store->stats = stats;
+    if (position_is_before(store->reached, store->mark.position))
+        store->reached = store->mark.position;
     lock_release(&store->stats_lock);
+}
+
+struct log_position store_reached(struct sqlite_store *store)
+{
+    lock_take(&store->stats_lock);
+    struct log_position reached = store->reached;
+    lock_release(&store->stats_lock);
+    return reached;
 }
 
 enum err store_ready(struct sqlite_store *store, struct error *error)

@@ -45,7 +45,7 @@
     /* users */                                                                                   \
     X(SQL_USER_ADD, "INSERT INTO users VALUES(?1, ?2)")                                           \
     X(SQL_USER_NAME, "SELECT name FROM users WHERE number=?1")                                    \
-    X(SQL_USER_SET, "UPDATE users SET name=?2 WHERE number=?1")                                   \
+    X(SQL_USER_REMOVE, "DELETE FROM users WHERE number=?1")                                       \
     X(SQL_USERS_FROM, "SELECT number, name FROM users WHERE number>=?1 ORDER BY number LIMIT ?2") \
     X(SQL_USER_HASH, "SELECT number FROM user_index WHERE hash=?1")                               \
     X(SQL_USER_HASH_ADD, "INSERT OR IGNORE INTO user_index VALUES(?1, ?2)")                       \
@@ -132,6 +132,7 @@
     X(SQL_LETTER_RAW_SET, "UPDATE dead_letters SET raw=?2 WHERE row=?1")                          \
     X(SQL_BASE_OF, "SELECT sum, discarded FROM bases WHERE id=?1")                                \
     X(SQL_BASE_PUT, "INSERT OR REPLACE INTO bases VALUES(?1, ?2, ?3)")                            \
+    X(SQL_BASE_FORGET, "UPDATE bases SET discarded=0 WHERE id=?1 AND discarded<>0")               \
     X(SQL_AUDIT_ADD, "INSERT INTO audit_trail VALUES(NULL, ?1, ?2, ?3, ?4)")                      \
     X(SQL_AUDITS_BACK, "SELECT row, time_ms, what, id, text FROM audit_trail WHERE row<?1 "       \
                        "ORDER BY row DESC LIMIT ?2")

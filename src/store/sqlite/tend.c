@@ -71,6 +71,34 @@ enum err base_add(struct sqlite_store *store, struct slice id, const struct numb
     return statement ? err : ERR_UNAVAILABLE;
 }
 
+struct slice count_id(struct slice item, struct slice kind, char to[COUNT_ID_BYTES])
+{
+    assert(item.size <= LIMIT_ID_BYTES && kind.size <= LIMIT_KIND_BYTES);
+
+    memcpy(to, item.data, item.size);
+    to[item.size] = '/';
+    memcpy(to + item.size + 1, kind.data, kind.size);
+    return (struct slice){to, item.size + 1 + kind.size};
+}
+
+static enum err forget_discarded(struct sqlite_store *store, struct slice id, struct error *error)
+{
+    sqlite3_stmt *statement = db_take(&store->db, SQL_BASE_FORGET, error);
+    if (!statement)
+        return ERR_UNAVAILABLE;
+    db_bind_text(statement, 1, id);
+    return db_run(&store->db, statement, error);
+}
+
+enum err base_forget_discarded(struct sqlite_store *store, struct slice id, struct error *error)
+{
+    char name[COUNT_ID_BYTES];
+    enum err err = forget_discarded(store, id, error);
+    for (unsigned kind = 1; kind <= store->kinds.count && !err; kind++)
+        err = forget_discarded(store, count_id(id, kind_name(&store->kinds, kind), name), error);
+    return err;
+}
+
 enum err sqlite_note(struct store *base, const struct store_audit *audit, struct error *error)
 {
     struct sqlite_store *store = store_of(base);
@@ -275,13 +303,14 @@ enum err sqlite_base(struct store_reader *base, struct slice id, struct number *
 
 /* ---- erasing ---- */
 
-static enum err erase_number(struct sqlite_store *store, uint32_t number, struct slice stub,
-                             uint64_t *ret_rows, struct error *error)
+/* `user` as the history has it. */
+static enum err erase_history(struct sqlite_store *store, int64_t user, struct slice stub,
+                              uint64_t *ret_rows, struct error *error)
 {
     sqlite3_stmt *statement = db_take(&store->db, SQL_HISTORY_STUB, error);
     if (!statement)
         return ERR_UNAVAILABLE;
-    db_bind_int(statement, 1, number);
+    db_bind_int(statement, 1, user);
     db_bind_text(statement, 2, stub);
     enum err err = db_run(&store->db, statement, error);
     *ret_rows = err ? 0 : (uint64_t)sqlite3_changes64(store->db.handle);
@@ -299,7 +328,9 @@ static enum err unindex(struct sqlite_store *store, struct slice name, uint32_t 
     return db_run(&store->db, statement, error);
 }
 
-/* The history has the user's number: with the name, everything is gone. */
+/* The number stays with the name as long as memory knows it: whoever comes back brings it along.
+ * It is as free as before for this name, and what the history tells is not of this user any more.
+ */
 static enum err erase_name(struct sqlite_store *store, struct slice user, struct slice stub,
                            uint64_t *ret_rows, struct error *error)
 {
@@ -307,14 +338,13 @@ static enum err erase_name(struct sqlite_store *store, struct slice user, struct
     enum err err = users_of_name(store, &store->db, user, &number, error);
     if (err)
         return err == ERR_NOT_FOUND ? ERR_OK : err;
-    sqlite3_stmt *statement = db_take(&store->db, SQL_USER_SET, error);
-    if (!statement)
-        return ERR_UNAVAILABLE;
-    db_bind_int(statement, 1, number);
-    db_bind_text(statement, 2, stub);
-    err = db_run(&store->db, statement, error);
-    *ret_rows = 1;
-    return err ? err : unindex(store, user, number, error);
+    err = erase_history(store, -1 - (int64_t)number, stub, ret_rows, error);
+    if (!err)
+        err = unindex(store, user, number, error);
+    if (!err)
+        err = users_remove(store, number, error);
+    ++*ret_rows;
+    return err;
 }
 
 /* Takes the user out of raw events. What cannot be read has no users, only bytes: those that
@@ -373,7 +403,7 @@ static enum err erase_rows(struct sqlite_store *store, struct slice user, struct
     if (err)
         return err;
     if (user_is_numeric(user, &number))
-        err = erase_number(store, number, stub, ret_rows, error);
+        err = erase_history(store, number, stub, ret_rows, error);
     else
         err = erase_name(store, user, stub, ret_rows, error);
     if (!err)

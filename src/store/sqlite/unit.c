@@ -764,6 +764,11 @@ static enum err apply_to(struct sqlite_store *store, const struct store_unit *un
     nothing_done(store, unit);
     if (is_late(unit, entry))
         return ERR_OK;
+    if (unit->is_gone || unit->is_new) {
+        enum err err = base_forget_discarded(store, unit->id, error);
+        if (err)
+            return err;
+    }
     if (unit->is_gone)
         return is_there ? bury(store, unit, entry, statement, error) : ERR_OK;
     if (is_there && (unit->is_new || unit->incarnation > entry->incarnation)) {

@@ -186,6 +186,24 @@ enum err users_reserve(struct sqlite_store *store, uint32_t next, struct error *
     return gap_open(store, gap, error);
 }
 
+/* Nobody has the number any more, nor will anybody but its old user. */
+enum err users_remove(struct sqlite_store *store, uint32_t number, struct error *error)
+{
+    sqlite3_stmt *statement = db_take(&store->db, SQL_USER_REMOVE, error);
+    if (!statement)
+        return ERR_UNAVAILABLE;
+    db_bind_int(statement, 1, number);
+    enum err err = db_run(&store->db, statement, error);
+    if (err)
+        return err;
+    size_t at = 0;
+    while (at < store->gap_count && store->gaps[at].last < number)
+        at++;
+    struct user_gap gap = {number, number};
+    gap_insert(store, at, gap);
+    return gap_write(store, gap, error);
+}
+
 struct new_user {
     uint32_t number;
     struct slice name;
