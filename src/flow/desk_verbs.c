@@ -68,19 +68,23 @@ static enum err sum_section(void *arg, struct slice section, struct log_position
     return sums_take_section(arg, section, error);
 }
 
-/* The sum of the log from `from` on, up to the sequences in `until`. */
+/* The sum of the log from `from` on, up to the sequences in `until`; without the base, and without
+ * letters that were discarded before a deletion that the store at `saved` does not have. */
 static enum err sum_log(struct desk_seat *seat, struct slice target, struct log_position from,
-                        const uint64_t *until, uint8_t kind, struct number *ret_sum,
-                        uint64_t *ret_events, bool *ret_begins, struct error *error)
+                        const uint64_t *until, const uint64_t *saved, uint8_t kind,
+                        struct desk_recount *found, struct error *error)
 {
     struct sums *sums = sums_new(seat->desk->kinds, env_random(seat->desk->options.env));
     struct sums_entry *entry = sums_watch(sums, target, until, NULL);
     enum err err = seat_read_log(seat, from, until, sum_section, sums, NULL, NULL, error);
     if (!err) {
-        *ret_sum =
+        found->recount =
             kind == KIND_NONE ? number_copy(&entry->value) : number_of(entry->counts[kind - 1]);
-        *ret_events = entry->events;
-        *ret_begins = entry->begins;
+        found->events = entry->events;
+        if (entry->begins)
+            number_done(&found->base); /* of what was deleted since */
+        if (sums_begins_behind(entry, saved))
+            number_done(&found->discarded);
     }
     sums_free(sums);
     return err;
@@ -110,21 +114,20 @@ static enum err recount(struct desk_seat *seat, struct slice id, struct desk_rec
                                  .base = number_of(0),
                                  .discarded = number_of(0)};
     struct log_position from = {0};
-    bool begins = false;
+    struct state_mark mark;
+    aggregator_mark(seat->desk->options.aggregator, &mark);
     err = store_base(reader, id, &found.base, &found.discarded, &from, error);
     if (err == ERR_NOT_FOUND)
         err = ERR_OK;
     if (!err)
-        err = sum_log(seat, subject.target, from, seen.sequences, subject.kind, &found.recount,
-                      &found.events, &begins, error);
+        err = sum_log(seat, subject.target, from, seen.sequences, mark.sequences, subject.kind,
+                      &found, error);
     if (err) {
         number_done(&found.value);
         number_done(&found.base);
         number_done(&found.discarded);
         return err;
     }
-    if (begins)
-        number_done(&found.base); /* of what was deleted since */
     number_add(&found.recount, &found.base);
     number_subtract(&found.recount, &found.discarded);
     found.agrees = number_compare(&found.value, &found.recount) == 0;

@@ -276,6 +276,8 @@ static enum err difference(const struct proof *proof, const struct sight *sight,
     struct number base;
     struct number discarded;
     struct log_position from;
+    struct state_mark mark; /* asked first: a deletion takes the discarded letters along */
+    aggregator_mark(proof->seat->desk->options.aggregator, &mark);
     enum err err =
         base_of(proof, count_id(proof->seat->desk, sight, name), &base, &discarded, &from, error);
     if (!err) {
@@ -284,7 +286,8 @@ static enum err difference(const struct proof *proof, const struct sight *sight,
                                : number_of(sight->sum->counts[sight->kind - 1]);
         if (!sight->sum->begins)
             number_add(&by, &base);
-        number_subtract(&by, &discarded);
+        if (!sums_begins_behind(sight->sum, mark.sequences))
+            number_subtract(&by, &discarded);
         number_subtract(&by, &sight->value);
         *ret_by = by;
     }
@@ -497,7 +500,8 @@ static enum err judge(struct proof *proof, const struct sight *sight, sight_fn *
     bool is_explained = false;
     enum err err = difference(proof, sight, &by, error);
     bool is_short = !err && number_compare(&by, &(struct number){0}) != 0;
-    if (is_short && is_of_store(sight))
+    /* With a deletion that waits, too, nobody knows which discarded letters were before it. */
+    if (is_short && (is_of_store(sight) || sight->sum->begins))
         err = has_waiting(proof, sight->id, &is_explained, error);
     if (!err && is_short && !is_explained)
         differs(proof, sight, &by, arg);

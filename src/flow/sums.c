@@ -148,6 +148,8 @@ static void count_event(const struct sums *sums, struct sums_entry *entry,
     if (event->type == EVENT_DELETE) {
         forget(sums, entry, event->next_incarnation);
         entry->begins = true;
+        entry->begins_origin = event->origin;
+        entry->begins_sequence = event->sequence;
         return;
     }
     /* Nothing is made anew without a deletion: if we have seen none, it came before the first

@@ -23,12 +23,20 @@ struct sums_entry {
     const uint64_t *until; /* by origin: the last event that counts; borrowed, NULL = all */
     void *arg;             /* of whoever watches */
     bool is_item;
-    bool begins; /* it was deleted on the way: what came before is no part of it */
+    bool begins;            /* it was deleted on the way: what came before is no part of it */
+    uint32_t begins_origin; /* the deletion: with `begins` */
+    uint64_t begins_sequence;
     uint32_t incarnation;
     uint64_t events; /* that counted */
     struct number value;
     int64_t counts[]; /* by kind, [0] being kind 1 */
 };
+
+/* Was it deleted behind these sequences? Then what is recorded up to them is of what is gone. */
+static inline bool sums_begins_behind(const struct sums_entry *entry, const uint64_t *sequences)
+{
+    return entry->begins && entry->begins_sequence > sequences[entry->begins_origin];
+}
 
 struct sums *sums_new(const struct kinds *kinds, uint64_t hash_key);
 void sums_free(struct sums *sums);

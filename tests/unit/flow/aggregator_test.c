@@ -343,6 +343,22 @@ TEST(the_oldest_of_the_log_is_trimmed_and_its_sums_are_recorded)
                      ERR_OK);
     assert_int_equal(sum.small, 2);
     store_reader_close(reader);
+
+    /* A store that is lost now cannot be made anew from the rest. */
+    char other[112];
+    for (const char **end = (const char *[]){"", "-wal", "-shm", NULL}; *end; end++) {
+        snprintf(other, sizeof(other), "%s%s", bench->path, *end);
+        (void)unlink(other);
+    }
+    add(bench, "views", 4);
+    rig_commit(bench->rig);
+    for (unsigned i = 0; i < 10; i++) {
+        pass(bench, 20000);
+        (void)aggregator_step(bench->aggregator);
+    }
+    assert_true(stats_of(bench).paused);
+    assert_non_null(strstr(stats_of(bench).reason, "the log begins with segment"));
+    assert_int_equal(number(bench, VALUE_OF("views")), -1);
     bench_free(bench);
 }
 

@@ -95,6 +95,24 @@ TEST(a_wrong_row_is_put_right_and_memory_stays_as_it_was)
     pipe_free(pipe);
 }
 
+TEST(what_was_discarded_before_a_deletion_counts_no_more)
+{
+    struct pipe *pipe = pipe_with_counts(3);
+    pipe_sql(pipe, "UPDATE entries SET value = 93 WHERE id = 'views';"
+                   "INSERT INTO bases VALUES('views', 0, 7)"); /* as a discarded letter does */
+    spoil(pipe, "views", KIND_NONE, -7);
+    assert_int_equal(audit(pipe, false).found, 0);
+    struct op op = {.kind = OP_DELETE, .id = SLICE("views")};
+    pipe_run(pipe, &op);
+    assert_int_equal(op.code, ERR_OK);
+    pipe_add(pipe, "views", 3);
+    assert_int_equal(audit(pipe, true).found, 0);
+    pipe_settle(pipe);
+    assert_int_equal(audit(pipe, true).found, 0);
+    assert_int_equal(pipe_value(pipe, "views"), 3);
+    pipe_free(pipe);
+}
+
 struct writer {
     struct pipe *pipe;
     atomic_bool stop;
@@ -140,4 +158,5 @@ RUN(cmocka_unit_test(what_is_right_is_left_alone),
     cmocka_unit_test(a_wrong_hot_value_is_found_told_and_put_right_while_it_is_written),
     cmocka_unit_test(a_wrong_count_of_a_large_item_is_put_right),
     cmocka_unit_test(a_wrong_row_is_put_right_and_memory_stays_as_it_was),
+    cmocka_unit_test(what_was_discarded_before_a_deletion_counts_no_more),
     cmocka_unit_test(nothing_that_happens_meanwhile_looks_like_a_drift))
