@@ -63,14 +63,15 @@ class CrashLoop(tallyd.Case):
         self.writers = [kind(f"w{i}", self.random.getrandbits(32))
                         for i, kind in enumerate(WRITERS)]
         self.seen = collections.Counter()
-        server = self.server(*self.any_flags())
+        server = self.server(*self.any_flags(), start=False)
+        self.start(server)
         self.gather_crowd(server)
         for _ in range(kills):
             self.write_and_kill(server)
             if self.random.random() < 0.25:
                 self.kill_while_starting(server)
             server.flags = self.any_flags()
-            server.start()
+            self.start(server)
             self.compare(server)
         self.prove(server)
         self.assertEqual(server.stop(), 0)
@@ -80,12 +81,20 @@ class CrashLoop(tallyd.Case):
         self.assertEqual(server.stop(), 0)
 
         answered = sum(writer.answered for writer in self.writers)
-        print(f"{kills} kills, {answered} answers, {dict(self.seen)}", file=sys.stderr)
+        refusals = sum(writer.refusals for writer in self.writers)
+        print(f"{kills} kills, {answered} answers, {refusals} refusals, {dict(self.seen)}",
+              file=sys.stderr)
         self.assertGreater(answered, 100 * kills)
         self.assertGreater(self.seen["cold_loads"], 10 * kills)
         self.assertGreater(self.seen["dropped"], 10 * kills)
         self.assertEqual(self.seen["audit_drifts"], 0)
         server.remove()
+
+    def start(self, server):
+        is_limited = server.flags[server.flags.index("--max-memory") + 1] != "0"
+        for writer in self.writers:
+            writer.is_limited = is_limited
+        server.start()
 
     def any_flags(self):
         """Small segments, so that there are many; counters that spread at once, or never."""

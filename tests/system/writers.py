@@ -44,6 +44,8 @@ class Writer:
         self.answered = 0
         self.unanswered = collections.deque()
         self.number = 0  # of the last key
+        self.is_limited = False  # memory is: some writes may be refused, the next ones not
+        self.refusals = 0
 
     def key(self):
         """A new idempotency key."""
@@ -69,9 +71,37 @@ class Writer:
         for _ in commands:
             reply = client.read()
             if isinstance(reply, tallyd.ReplyError):
-                raise AssertionError(f"{self.unanswered[0]}: {reply}")
-            self.answer(reply)
-            self.answered += 1
+                self.refuse(reply.word == "OOM", reply)
+            else:
+                self.answer(reply)
+                self.answered += 1
+
+    def insist(self, ask, is_refused=lambda reply: str(reply).startswith("OOM ")):
+        """Asks until memory is there; the answer."""
+        for _ in range(100):
+            reply = ask()
+            if not (self.is_limited and is_refused(reply)):
+                break
+            time.sleep(0.05)
+        return reply
+
+    def refuse(self, is_for_memory, reply):
+        """The oldest unanswered write was not made."""
+        refused = self.unanswered.popleft()
+        assert self.is_limited and is_for_memory, f"{refused}: {reply}"
+        self.refusals += 1
+
+    def states_after(self, states, command):
+        """What may hold after one more write without an answer, if these are the states that may
+        hold before it. They come in the order of time."""
+        if self.is_limited:
+            return list(dict.fromkeys(states + [self.after(command, state) for state in states]))
+        return states + [self.after(command, states[-1])]
+
+    @staticmethod
+    def after(command, state):
+        """What the write makes of what it finds."""
+        raise NotImplementedError
 
     def next(self):
         """The next write; it is in the journal already."""
@@ -130,8 +160,7 @@ class Owner(Writer):
     def compare(self, server):
         possible = {counter: [value] for counter, value in self.values.items()}
         for command in self.unanswered:
-            states = possible[command[1]]
-            states.append(self.after(command, states[-1]))
+            possible[command[1]] = self.states_after(possible[command[1]], command)
         self.unanswered.clear()
         with server.connect() as client:
             found = client.pipeline([("GET", counter) for counter in possible])
@@ -167,12 +196,14 @@ class Adder(Writer):
         """Sends again what is open, and some of what is not."""
         with server.connect() as client:
             again = list(self.unanswered)
-            for command, reply in zip(again, client.pipeline(again)):
+            for command in again:
+                reply = self.insist(lambda c=command: client.pipeline([c])[0])
                 assert isinstance(reply, int), f"{command}: {reply}"
                 self.answer(reply)
 
             known = self.random.sample(list(self.answers), min(AGAIN_MAX, len(self.answers)))
-            for command, reply in zip(known + again, client.pipeline(known + again)):
+            for command in known + again:
+                reply = self.insist(lambda c=command: client.pipeline([c])[0])
                 first = self.answers[command]
                 assert reply == first, f"{command}: first {first}, and when repeated {reply}"
             self.reuse_key(client, known)
@@ -223,8 +254,7 @@ class Reactor(Writer):
         """For each (item, user) the reactions that may be held, by the journal."""
         result = {place: [held] for place, held in self.held.items()}
         for command in self.unanswered:
-            states = result.setdefault(command[1:], [None])
-            states.append(self.after(command, states[-1]))
+            result[command[1:]] = self.states_after(result.get(command[1:], [None]), command)
         return result
 
     def compare(self, server):
@@ -289,27 +319,35 @@ class WebWriter(Writer):
         requests = [self.next() for _ in range(self.random.randint(1, PIPELINE_MAX))]
         client.send(b"".join(request.data for request in requests))
         for _ in requests:
-            self.take(client)
+            reply = whole_answer(client)
+            if reply.status == 200:
+                self.take(reply)
+            else:
+                self.refuse(reply.status == 507, reply.body)
 
-    def take(self, client):
-        reply = whole_answer(client)
+    def take(self, reply):
         request = self.unanswered[0]
-        assert reply.status == 200, f"{request}: {reply.status} {reply.body}"
         request.first = essence(reply)
         self.answer(request.first)
         self.answers.append(self.unanswered.popleft())
         self.answered += 1
 
+    def ask(self, client, request):
+        def once():
+            client.send(request.data)
+            return whole_answer(client)
+        reply = self.insist(once, lambda reply: reply.status == 507)
+        assert reply.status == 200, f"{request}: {reply.status} {reply.body}"
+        return reply
+
     def compare(self, server):
         with web.Raw(server.http_port) as client:
-            client.send(b"".join(request.data for request in self.unanswered))
             while self.unanswered:
-                self.take(client)
+                self.take(self.ask(client, self.unanswered[0]))
             known = self.random.sample(self.answers, min(AGAIN_MAX, len(self.answers)))
-            client.send(b"".join(request.data for request in known))
             for request in known:
-                reply = client.read()
-                assert reply.status == 200 and reply.json["repeated"], f"{request}: {reply.body}"
+                reply = self.ask(client, request)
+                assert reply.json["repeated"], f"{request}: {reply.body}"
                 assert essence(reply) == request.first, f"{request}: {request.first}, {reply.body}"
 
 
