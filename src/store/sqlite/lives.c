@@ -40,7 +40,7 @@ static enum err load_count(struct sqlite_store *store, enum statement which, uin
 enum err lives_load(struct sqlite_store *store, struct error *error)
 {
     memset(store->waiting, 0, sizeof(store->waiting));
-    sqlite3_stmt *statement = db_take(&store->db, SQL_LIFE_COUNTS, error);
+    sqlite3_stmt *statement = db_take(&store->db, SQL_WAITING_COUNTS, error);
     if (!statement)
         return ERR_UNAVAILABLE;
     enum err err;
@@ -64,6 +64,57 @@ void delta_bind(sqlite3_stmt *statement, int index, struct slice delta)
         db_bind_text(statement, index, delta);
 }
 
+/* What is to be done of a row is in `waiting` as well, with the raw events. */
+static enum err waiting_add(struct sqlite_store *store, const struct store_unit *unit, int64_t row,
+                            enum lifecycle_state state, int64_t next_ms, struct slice raw,
+                            struct error *error)
+{
+    sqlite3_stmt *statement = db_take(&store->db, SQL_WAITING_ADD, error);
+    if (!statement)
+        return ERR_UNAVAILABLE;
+    db_bind_int(statement, 1, row);
+    db_bind_blob(statement, 2, event_slice(unit->event_id));
+    db_bind_text(statement, 3, unit->id);
+    db_bind_int(statement, 4, state);
+    db_bind_int(statement, 5, next_ms);
+    db_bind_int(statement, 6, unit_adds_only(unit));
+    db_bind_blob(statement, 7, raw);
+    store->waiting[state]++;
+    return db_run(&store->db, statement, error);
+}
+
+static enum err waiting_set(struct sqlite_store *store, int64_t row, enum lifecycle_state state,
+                            int64_t next_ms, struct error *error)
+{
+    sqlite3_stmt *statement = db_take(&store->db, SQL_WAITING_SET, error);
+    if (!statement)
+        return ERR_UNAVAILABLE;
+    db_bind_int(statement, 1, row);
+    db_bind_int(statement, 2, state);
+    db_bind_int(statement, 3, next_ms);
+    return db_run(&store->db, statement, error);
+}
+
+static enum err waiting_set_raw(struct sqlite_store *store, int64_t row, struct slice raw,
+                                struct error *error)
+{
+    sqlite3_stmt *statement = db_take(&store->db, SQL_RAW_SET, error);
+    if (!statement)
+        return ERR_UNAVAILABLE;
+    db_bind_int(statement, 1, row);
+    db_bind_blob(statement, 2, raw);
+    return db_run(&store->db, statement, error);
+}
+
+static enum err waiting_remove(struct sqlite_store *store, int64_t row, struct error *error)
+{
+    sqlite3_stmt *statement = db_take(&store->db, SQL_WAITING_REMOVE, error);
+    if (!statement)
+        return ERR_UNAVAILABLE;
+    db_bind_int(statement, 1, row);
+    return db_run(&store->db, statement, error);
+}
+
 /* A row for a unit; its delta stands in store->delta. */
 enum err lives_add(struct sqlite_store *store, const struct store_unit *unit,
                    enum lifecycle_state state, int64_t now_ms, struct slice raw,
@@ -74,6 +125,7 @@ enum err lives_add(struct sqlite_store *store, const struct store_unit *unit,
         return ERR_UNAVAILABLE;
     bool done = state == LIFECYCLE_SUCCESS;
     uint32_t retry_count = state == LIFECYCLE_RETRYING ? 1 : 0;
+    int64_t next_ms = retry_count > 0 ? now_ms + lifecycle_delay_ms(retry_count) : 0;
     db_bind_blob(statement, 1, event_slice(unit->event_id));
     db_bind_text(statement, 2, unit->id);
     delta_bind(statement, 3, buffer_slice(&store->delta));
@@ -83,25 +135,23 @@ enum err lives_add(struct sqlite_store *store, const struct store_unit *unit,
     db_bind_int(statement, 7, unit->first_ms);
     if (done) {
         db_bind_int(statement, 8, now_ms);
-        db_bind_null(statement, 9);
         db_bind_null(statement, 10);
-        db_bind_null(statement, 11);
-        db_bind_null(statement, 12);
     } else {
         db_bind_null(statement, 8);
-        if (retry_count > 0)
-            db_bind_int(statement, 9, now_ms + lifecycle_delay_ms(retry_count));
-        else
-            db_bind_null(statement, 9);
         db_bind_text(statement, 10, slice_of(unit->reason));
-        db_bind_int(statement, 11, unit_adds_only(unit));
-        db_bind_blob(statement, 12, raw);
-        store->waiting[state]++;
     }
+    if (next_ms != 0)
+        db_bind_int(statement, 9, next_ms);
+    else
+        db_bind_null(statement, 9);
     store->lives_last++;
     if (store->lives_first == 0)
         store->lives_first = store->lives_last;
-    return db_run(&store->db, statement, error);
+    enum err err = db_run(&store->db, statement, error);
+    if (err || done)
+        return err;
+    return waiting_add(store, unit, sqlite3_last_insert_rowid(store->db.handle), state, next_ms,
+                       raw, error);
 }
 
 /* ---- who waits for whom ---- */
@@ -280,7 +330,8 @@ static enum err write_success(struct sqlite_store *store, struct life *life, int
     db_bind_int(statement, 2, life->state);
     db_bind_int(statement, 3, now_ms);
     delta_bind(statement, 4, buffer_slice(&store->delta));
-    return db_run(&store->db, statement, error);
+    err = db_run(&store->db, statement, error);
+    return err ? err : waiting_remove(store, life->row, error);
 }
 
 static enum err write_wait(struct sqlite_store *store, struct life *life, const char *reason,
@@ -290,12 +341,14 @@ static enum err write_wait(struct sqlite_store *store, struct life *life, const 
     if (!statement)
         return ERR_UNAVAILABLE;
     life->retry_count++;
+    int64_t next_ms = now_ms + lifecycle_delay_ms(life->retry_count);
     db_bind_int(statement, 1, life->row);
     db_bind_int(statement, 2, life->state);
     db_bind_int(statement, 3, life->retry_count);
-    db_bind_int(statement, 4, now_ms + lifecycle_delay_ms(life->retry_count));
+    db_bind_int(statement, 4, next_ms);
     db_bind_text(statement, 5, slice_of(reason));
-    return db_run(&store->db, statement, error);
+    enum err err = db_run(&store->db, statement, error);
+    return err ? err : waiting_set(store, life->row, life->state, next_ms, error);
 }
 
 /* The letter is the row of its life, and its raw events move there. */
@@ -327,7 +380,10 @@ static enum err write_failure(struct sqlite_store *store, struct life *life,
     db_bind_int(statement, 2, life->state);
     db_bind_int(statement, 3, now_ms);
     db_bind_text(statement, 4, slice_of(unit->reason));
-    return db_run(&store->db, statement, error);
+    err = db_run(&store->db, statement, error);
+    if (!err)
+        err = waiting_set(store, life->row, life->state, 0, error);
+    return err ? err : waiting_set_raw(store, life->row, (struct slice){NULL, 0}, error);
 }
 
 static enum err write_refusal(struct sqlite_store *store, struct life *life,
@@ -485,8 +541,11 @@ static enum err redrive_letter(struct sqlite_store *store, const struct letter *
     db_bind_int(statement, 2, life.state);
     db_bind_int(statement, 3, 0);
     db_bind_int(statement, 4, now_ms);
-    db_bind_blob(statement, 5, letter->raw);
     err = db_run(&store->db, statement, error);
+    if (!err)
+        err = waiting_set(store, life.row, life.state, now_ms, error);
+    if (!err)
+        err = waiting_set_raw(store, life.row, letter->raw, error);
     if (!err)
         err = remove_letter(store, letter, error);
     return err ? err : note_letter(store, letter, SLICE("redrive"), now_ms, error);
@@ -548,7 +607,8 @@ static enum err discard_life(struct sqlite_store *store, const struct letter *le
     db_bind_int(statement, 1, life.row);
     db_bind_int(statement, 2, life.state);
     db_bind_int(statement, 3, now_ms);
-    return db_run(&store->db, statement, error);
+    err = db_run(&store->db, statement, error);
+    return err ? err : waiting_remove(store, life.row, error);
 }
 
 static enum err discard_letter(struct sqlite_store *store, const struct letter *letter,

@@ -2,139 +2,141 @@
 #ifndef STORE_SQLITE_STATEMENTS_H
 #define STORE_SQLITE_STATEMENTS_H
 
-#define STATEMENT_LIST(X)                                                                         \
-    X(SQL_BEGIN, "BEGIN IMMEDIATE")                                                               \
-    X(SQL_BEGIN_READ, "BEGIN")                                                                    \
-    X(SQL_COMMIT, "COMMIT")                                                                       \
-    X(SQL_ROLLBACK, "ROLLBACK")                                                                   \
-    X(SQL_SAVEPOINT, "SAVEPOINT unit")                                                            \
-    X(SQL_RELEASE, "RELEASE unit")                                                                \
-    X(SQL_ROLLBACK_TO, "ROLLBACK TO unit")                                                        \
-    /* how far it is */                                                                           \
-    X(SQL_PROGRESS, "SELECT segment, position, counters, items, members, next_user, "             \
-                    "indexed_users, base_segment, base_position FROM progress")                   \
-    X(SQL_PROGRESS_SET, "UPDATE progress SET segment=?1, position=?2, counters=?3, items=?4, "    \
-                        "members=?5, next_user=?6, indexed_users=?7, updated_ms=?8")              \
-    X(SQL_BASE_SET, "UPDATE progress SET base_segment=?1, base_position=?2")                      \
-    X(SQL_ORIGINS, "SELECT origin, sequence, incarnation FROM origins")                           \
-    X(SQL_ORIGIN_SET, "INSERT OR REPLACE INTO origins VALUES(?1, ?2, ?3)")                        \
-    /* counters and items */                                                                      \
-    X(SQL_ENTRY_FIND, "SELECT number FROM entries WHERE id=?1")                                   \
-    X(SQL_ENTRY, "SELECT number, id, type, incarnation, updated_ms, value, counts, slices, "      \
-                 "settings, deadline_ms, members FROM entries WHERE number=?1")                   \
-    X(SQL_ENTRY_BY_ID, "SELECT number, id, type, incarnation, updated_ms, value, counts, "        \
-                       "slices, settings, deadline_ms, members FROM entries WHERE id=?1")         \
-    X(SQL_ENTRY_SCAN, "SELECT number, id, type, incarnation, updated_ms, value, counts, slices, " \
-                      "settings, deadline_ms, members FROM entries WHERE number>?1 "              \
-                      "ORDER BY number LIMIT ?2")                                                 \
-    X(SQL_ENTRY_IDS, "SELECT number, id FROM entries WHERE number>?1 ORDER BY number LIMIT ?2")   \
-    X(SQL_ENTRY_ADD, "INSERT INTO entries(id, type, incarnation, updated_ms, value, counts, "     \
-                     "slices, settings, deadline_ms, members) "                                   \
-                     "VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)")                           \
-    X(SQL_ENTRY_SET, "UPDATE entries SET type=?2, incarnation=?3, updated_ms=?4, value=?5, "      \
-                     "counts=?6, slices=?7, settings=?8, deadline_ms=?9, members=?10 "            \
-                     "WHERE number=?1")                                                           \
-    X(SQL_ENTRY_REMOVE, "DELETE FROM entries WHERE number=?1")                                    \
-    X(SQL_MEMBERS, "SELECT members FROM members WHERE place=?1")                                  \
-    X(SQL_MEMBERS_ALL, "SELECT place, members FROM members WHERE place BETWEEN ?1 AND ?2")        \
-    X(SQL_MEMBERS_SET, "INSERT OR REPLACE INTO members VALUES(?1, ?2)")                           \
-    X(SQL_MEMBERS_REMOVE, "DELETE FROM members WHERE place=?1")                                   \
-    X(SQL_MEMBERS_REMOVE_ALL, "DELETE FROM members WHERE place BETWEEN ?1 AND ?2")                \
-    X(SQL_KINDS, "SELECT number, name FROM kinds")                                                \
-    X(SQL_KIND_ADD, "INSERT INTO kinds VALUES(?1, ?2)")                                           \
-    /* users */                                                                                   \
-    X(SQL_USER_ADD, "INSERT INTO users VALUES(?1, ?2)")                                           \
-    X(SQL_USER_NAME, "SELECT name FROM users WHERE number=?1")                                    \
-    X(SQL_USER_REMOVE, "DELETE FROM users WHERE number=?1")                                       \
-    X(SQL_USERS_FROM, "SELECT number, name FROM users WHERE number>=?1 ORDER BY number LIMIT ?2") \
-    X(SQL_USER_HASH, "SELECT number FROM user_index WHERE hash=?1")                               \
-    X(SQL_USER_HASH_ADD, "INSERT OR IGNORE INTO user_index VALUES(?1, ?2)")                       \
-    X(SQL_USER_HASH_REMOVE, "DELETE FROM user_index WHERE hash=?1 AND number=?2")                 \
-    X(SQL_GAPS, "SELECT first, last FROM user_gaps ORDER BY first")                               \
-    X(SQL_GAP_ADD, "INSERT OR REPLACE INTO user_gaps VALUES(?1, ?2)")                             \
-    X(SQL_GAP_REMOVE, "DELETE FROM user_gaps WHERE first=?1")                                     \
-    /* history */                                                                                 \
-    X(SQL_HISTORY_ADD, "INSERT INTO history VALUES(NULL, ?1, ?2, ?3, ?4)")                        \
-    X(SQL_HISTORY_ENDS, "SELECT (SELECT min(row) FROM history), (SELECT max(row) FROM history)")  \
-    X(SQL_HISTORY_BACK, "SELECT row, item, user, kind, time_ms FROM history WHERE row<?1 "        \
-                        "ORDER BY row DESC LIMIT ?2")                                             \
-    X(SQL_HISTORY_THIN, "DELETE FROM history WHERE row<=(SELECT max(row) FROM (SELECT row FROM "  \
-                        "history ORDER BY row LIMIT ?2)) AND time_ms<?1 AND "                     \
-                        "row<(SELECT max(row) FROM history)")                                     \
-    X(SQL_HISTORY_STUB, "UPDATE history SET user=?2 WHERE user=?1")                               \
-    X(SQL_GONE_THIN, "DELETE FROM entries WHERE type=2 AND updated_ms<?1")                        \
-    /* lives of units */                                                                          \
-    X(SQL_LIFE_ADD, "INSERT INTO count_events VALUES(NULL, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, "  \
-                    "?10, ?11, ?12)")                                                             \
-    X(SQL_LIFE_DONE, "UPDATE count_events SET state=?2, processed_ms=?3, next_ms=NULL, "          \
-                     "raw=NULL, delta=?4 WHERE row=?1")                                           \
-    X(SQL_LIFE_WAIT, "UPDATE count_events SET state=?2, retry_count=?3, next_ms=?4, reason=?5 "   \
-                     "WHERE row=?1")                                                              \
-    X(SQL_LIFE_FAIL, "UPDATE count_events SET state=?2, processed_ms=?3, next_ms=NULL, "          \
-                     "reason=?4, raw=NULL WHERE row=?1")                                          \
-    X(SQL_LIFE_REDRIVE, "UPDATE count_events SET state=?2, retry_count=?3, next_ms=?4, raw=?5, "  \
-                        "processed_ms=NULL WHERE row=?1")                                         \
-    X(SQL_LIFE_DISCARD, "UPDATE count_events SET state=?2, processed_ms=?3 WHERE row=?1")         \
-    X(SQL_LIFE_ENDS,                                                                              \
-      "SELECT (SELECT min(row) FROM count_events), (SELECT max(row) FROM count_events)")          \
-    X(SQL_LIFE_COUNTS, "SELECT state, count(*) FROM count_events WHERE state IN (0, 1, 3) "       \
-                       "GROUP BY state")                                                          \
-    X(SQL_WAITING, "SELECT id, row, state, next_ms, adds_only FROM count_events INDEXED BY "      \
-                   "waiting_by_id WHERE state IN (0, 1, 3) ORDER BY id, row")                     \
-    X(SQL_WAITING_IDS, "SELECT DISTINCT id FROM count_events WHERE state IN (0, 1, 3)")           \
-    X(SQL_WAITING_OF, "SELECT row, state, adds_only FROM count_events WHERE id=?1 AND "           \
-                      "state IN (0, 1, 3) ORDER BY row")                                          \
-    X(SQL_WAITING_RAW, "SELECT c.row, CASE WHEN c.state=3 THEN d.raw ELSE c.raw END "             \
-                       "FROM count_events c LEFT JOIN dead_letters d ON d.event_id=c.event_id "   \
-                       "WHERE c.id=?1 AND c.state IN (0, 1, 3) ORDER BY c.row")                   \
-    X(SQL_LIFE_BY_EVENT,                                                                          \
-      "SELECT row, id, delta, state, retry_count, events, created_ms, adds_only, raw "            \
-      "FROM count_events WHERE event_id=?1 AND state IN (0, 1, 3)")                               \
-    X(SQL_LIFE_BY_ROW, "SELECT row, event_id, id, delta, reason, raw, retry_count, created_ms "   \
-                       "FROM count_events WHERE row=?1")                                          \
-    X(SQL_LIVES_BACK, "SELECT row, event_id, id, delta, state, retry_count, events, created_ms, " \
-                      "processed_ms, next_ms, reason FROM count_events WHERE row<?1 "             \
-                      "ORDER BY row DESC LIMIT ?2")                                               \
-    X(SQL_LIVES_WAITING, "SELECT row, event_id, id, delta, state, retry_count, events, "          \
-                         "created_ms, processed_ms, next_ms, reason FROM count_events "           \
-                         "WHERE row<?1 AND state IN (0, 1, 3) ORDER BY row DESC LIMIT ?2")        \
-    X(SQL_LIVES_THIN, "DELETE FROM count_events WHERE row<=(SELECT max(row) FROM (SELECT row "    \
-                      "FROM count_events WHERE state IN (2, 4) ORDER BY row LIMIT ?2)) "          \
-                      "AND created_ms<?1 AND row<(SELECT max(row) FROM count_events) AND "        \
-                      "state IN (2, 4)")                                                          \
-    /* dead letters */                                                                            \
-    X(SQL_LETTER_ADD, "INSERT INTO dead_letters VALUES(NULL, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, "    \
-                      "?9, ?10)")                                                                 \
-    X(SQL_LETTER_FROM_LIFE, "INSERT INTO dead_letters SELECT NULL, event_id, id, delta, ?2, "     \
-                            "raw, NULL, NULL, retry_count, created_ms, ?3 FROM count_events "     \
-                            "WHERE row=?1")                                                       \
-    X(SQL_LETTER_COUNT, "SELECT count(*) FROM dead_letters")                                      \
-    X(SQL_LETTER_NEXT, "SELECT row, event_id, id, raw FROM dead_letters WHERE row>?1 "            \
-                       "ORDER BY row LIMIT 1")                                                    \
-    X(SQL_LETTER_FIND, "SELECT row, event_id, id, raw FROM dead_letters WHERE event_id=?1")       \
-    X(SQL_LETTER_REMOVE, "DELETE FROM dead_letters WHERE row=?1")                                 \
-    X(SQL_LETTERS_BACK, "SELECT row, event_id, id, delta, reason, raw, segment, position, "       \
-                        "retry_count, created_ms, failed_ms FROM dead_letters WHERE row<?1 "      \
-                        "ORDER BY row DESC LIMIT ?2")                                             \
-    X(SQL_LETTER, "SELECT row, event_id, id, delta, reason, raw, segment, position, "             \
-                  "retry_count, created_ms, failed_ms FROM dead_letters WHERE event_id=?1")       \
-    /* keys, bases, audit trail */                                                                \
-    X(SQL_KEY_ADD, "INSERT INTO keys VALUES(NULL, ?1, ?2, ?3, ?4, ?5, ?6, ?7)")                   \
-    X(SQL_KEY_FIND, "SELECT row, low, high, fingerprint, changed, held, value, time_ms "          \
-                    "FROM keys WHERE low=?1 AND high=?2 ORDER BY row DESC LIMIT 1")               \
-    X(SQL_KEYS_FROM, "SELECT row, low, high, fingerprint, changed, held, value, time_ms "         \
-                     "FROM keys WHERE row>?1 ORDER BY row LIMIT ?2")                              \
-    X(SQL_KEYS_THIN, "DELETE FROM keys WHERE row<=(SELECT max(row) FROM (SELECT row FROM keys "   \
-                     "ORDER BY row LIMIT ?2)) AND time_ms<?1")                                    \
-    X(SQL_RAWS, "SELECT row, raw FROM count_events WHERE state IN (0, 1, 3) AND raw NOT NULL")    \
-    X(SQL_RAW_SET, "UPDATE count_events SET raw=?2 WHERE row=?1")                                 \
-    X(SQL_LETTER_RAWS, "SELECT row, raw FROM dead_letters WHERE raw NOT NULL")                    \
-    X(SQL_LETTER_RAW_SET, "UPDATE dead_letters SET raw=?2 WHERE row=?1")                          \
-    X(SQL_BASE_OF, "SELECT sum, discarded FROM bases WHERE id=?1")                                \
-    X(SQL_BASE_PUT, "INSERT OR REPLACE INTO bases VALUES(?1, ?2, ?3)")                            \
-    X(SQL_BASE_FORGET, "UPDATE bases SET discarded=0 WHERE id=?1 AND discarded<>0")               \
-    X(SQL_AUDIT_ADD, "INSERT INTO audit_trail VALUES(NULL, ?1, ?2, ?3, ?4)")                      \
-    X(SQL_AUDITS_BACK, "SELECT row, time_ms, what, id, text FROM audit_trail WHERE row<?1 "       \
+#define STATEMENT_LIST(X)                                                                          \
+    X(SQL_BEGIN, "BEGIN IMMEDIATE")                                                                \
+    X(SQL_BEGIN_READ, "BEGIN")                                                                     \
+    X(SQL_COMMIT, "COMMIT")                                                                        \
+    X(SQL_ROLLBACK, "ROLLBACK")                                                                    \
+    X(SQL_SAVEPOINT, "SAVEPOINT unit")                                                             \
+    X(SQL_RELEASE, "RELEASE unit")                                                                 \
+    X(SQL_ROLLBACK_TO, "ROLLBACK TO unit")                                                         \
+    /* how far it is */                                                                            \
+    X(SQL_PROGRESS, "SELECT segment, position, counters, items, members, next_user, "              \
+                    "indexed_users, base_segment, base_position FROM progress")                    \
+    X(SQL_PROGRESS_SET, "UPDATE progress SET segment=?1, position=?2, counters=?3, items=?4, "     \
+                        "members=?5, next_user=?6, indexed_users=?7, updated_ms=?8")               \
+    X(SQL_BASE_SET, "UPDATE progress SET base_segment=?1, base_position=?2")                       \
+    X(SQL_ORIGINS, "SELECT origin, sequence, incarnation FROM origins")                            \
+    X(SQL_ORIGIN_SET, "INSERT OR REPLACE INTO origins VALUES(?1, ?2, ?3)")                         \
+    /* counters and items */                                                                       \
+    X(SQL_ENTRY_FIND, "SELECT number FROM entries WHERE id=?1")                                    \
+    X(SQL_ENTRY, "SELECT number, id, type, incarnation, updated_ms, value, counts, slices, "       \
+                 "settings, deadline_ms, members FROM entries WHERE number=?1")                    \
+    X(SQL_ENTRY_BY_ID, "SELECT number, id, type, incarnation, updated_ms, value, counts, "         \
+                       "slices, settings, deadline_ms, members FROM entries WHERE id=?1")          \
+    X(SQL_ENTRY_SCAN, "SELECT number, id, type, incarnation, updated_ms, value, counts, slices, "  \
+                      "settings, deadline_ms, members FROM entries WHERE number>?1 "               \
+                      "ORDER BY number LIMIT ?2")                                                  \
+    X(SQL_ENTRY_IDS, "SELECT number, id FROM entries WHERE number>?1 ORDER BY number LIMIT ?2")    \
+    X(SQL_ENTRY_ADD, "INSERT INTO entries(id, type, incarnation, updated_ms, value, counts, "      \
+                     "slices, settings, deadline_ms, members) "                                    \
+                     "VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)")                            \
+    X(SQL_ENTRY_SET, "UPDATE entries SET type=?2, incarnation=?3, updated_ms=?4, value=?5, "       \
+                     "counts=?6, slices=?7, settings=?8, deadline_ms=?9, members=?10 "             \
+                     "WHERE number=?1")                                                            \
+    X(SQL_ENTRY_REMOVE, "DELETE FROM entries WHERE number=?1")                                     \
+    X(SQL_MEMBERS, "SELECT members FROM members WHERE place=?1")                                   \
+    X(SQL_MEMBERS_ALL, "SELECT place, members FROM members WHERE place BETWEEN ?1 AND ?2")         \
+    X(SQL_MEMBERS_SET, "INSERT OR REPLACE INTO members VALUES(?1, ?2)")                            \
+    X(SQL_MEMBERS_REMOVE, "DELETE FROM members WHERE place=?1")                                    \
+    X(SQL_MEMBERS_REMOVE_ALL, "DELETE FROM members WHERE place BETWEEN ?1 AND ?2")                 \
+    X(SQL_KINDS, "SELECT number, name FROM kinds")                                                 \
+    X(SQL_KIND_ADD, "INSERT INTO kinds VALUES(?1, ?2)")                                            \
+    /* users */                                                                                    \
+    X(SQL_USER_ADD, "INSERT INTO users VALUES(?1, ?2)")                                            \
+    X(SQL_USER_NAME, "SELECT name FROM users WHERE number=?1")                                     \
+    X(SQL_USER_REMOVE, "DELETE FROM users WHERE number=?1")                                        \
+    X(SQL_USERS_FROM, "SELECT number, name FROM users WHERE number>=?1 ORDER BY number LIMIT ?2")  \
+    X(SQL_USER_HASH, "SELECT number FROM user_index WHERE hash=?1")                                \
+    X(SQL_USER_HASH_ADD, "INSERT OR IGNORE INTO user_index VALUES(?1, ?2)")                        \
+    X(SQL_USER_HASH_REMOVE, "DELETE FROM user_index WHERE hash=?1 AND number=?2")                  \
+    X(SQL_GAPS, "SELECT first, last FROM user_gaps ORDER BY first")                                \
+    X(SQL_GAP_ADD, "INSERT OR REPLACE INTO user_gaps VALUES(?1, ?2)")                              \
+    X(SQL_GAP_REMOVE, "DELETE FROM user_gaps WHERE first=?1")                                      \
+    /* history */                                                                                  \
+    X(SQL_HISTORY_ADD, "INSERT INTO history VALUES(NULL, ?1, ?2, ?3, ?4)")                         \
+    X(SQL_HISTORY_ENDS, "SELECT (SELECT min(row) FROM history), (SELECT max(row) FROM history)")   \
+    X(SQL_HISTORY_BACK, "SELECT row, item, user, kind, time_ms FROM history WHERE row<?1 "         \
+                        "ORDER BY row DESC LIMIT ?2")                                              \
+    X(SQL_HISTORY_THIN, "DELETE FROM history WHERE row<=(SELECT max(row) FROM (SELECT row FROM "   \
+                        "history ORDER BY row LIMIT ?2)) AND time_ms<?1 AND "                      \
+                        "row<(SELECT max(row) FROM history)")                                      \
+    X(SQL_HISTORY_STUB, "UPDATE history SET user=?2 WHERE user=?1")                                \
+    X(SQL_GONE_THIN, "DELETE FROM entries WHERE type=2 AND updated_ms<?1")                         \
+    /* lives of units */                                                                           \
+    X(SQL_LIFE_ADD,                                                                                \
+      "INSERT INTO count_events VALUES(NULL, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)")            \
+    X(SQL_LIFE_DONE, "UPDATE count_events SET state=?2, processed_ms=?3, next_ms=NULL, delta=?4 "  \
+                     "WHERE row=?1")                                                               \
+    X(SQL_LIFE_WAIT, "UPDATE count_events SET state=?2, retry_count=?3, next_ms=?4, reason=?5 "    \
+                     "WHERE row=?1")                                                               \
+    X(SQL_LIFE_FAIL, "UPDATE count_events SET state=?2, processed_ms=?3, next_ms=NULL, "           \
+                     "reason=?4 WHERE row=?1")                                                     \
+    X(SQL_LIFE_REDRIVE, "UPDATE count_events SET state=?2, retry_count=?3, next_ms=?4, "           \
+                        "processed_ms=NULL WHERE row=?1")                                          \
+    X(SQL_LIFE_DISCARD, "UPDATE count_events SET state=?2, processed_ms=?3 WHERE row=?1")          \
+    X(SQL_LIFE_ENDS,                                                                               \
+      "SELECT (SELECT min(row) FROM count_events), (SELECT max(row) FROM count_events)")           \
+    X(SQL_LIFE_BY_EVENT, "SELECT c.row, c.id, c.delta, c.state, c.retry_count, c.events, "         \
+                         "c.created_ms, w.adds_only FROM waiting w JOIN count_events c "           \
+                         "ON c.row=w.row WHERE w.event_id=?1")                                     \
+    X(SQL_LIFE_BY_ROW, "SELECT c.row, c.event_id, c.id, c.delta, c.reason, w.raw, c.retry_count, " \
+                       "c.created_ms FROM waiting w JOIN count_events c ON c.row=w.row "           \
+                       "WHERE w.row=?1")                                                           \
+    X(SQL_LIVES_BACK, "SELECT row, event_id, id, delta, state, retry_count, events, created_ms, "  \
+                      "processed_ms, next_ms, reason FROM count_events WHERE row<?1 "              \
+                      "ORDER BY row DESC LIMIT ?2")                                                \
+    X(SQL_LIVES_WAITING, "SELECT c.row, c.event_id, c.id, c.delta, c.state, c.retry_count, "       \
+                         "c.events, c.created_ms, c.processed_ms, c.next_ms, c.reason "            \
+                         "FROM waiting w JOIN count_events c ON c.row=w.row "                      \
+                         "WHERE w.row<?1 ORDER BY w.row DESC LIMIT ?2")                            \
+    X(SQL_LIVES_THIN, "DELETE FROM count_events WHERE row<=(SELECT max(row) FROM (SELECT row "     \
+                      "FROM count_events WHERE state IN (2, 4) ORDER BY row LIMIT ?2)) "           \
+                      "AND created_ms<?1 AND row<(SELECT max(row) FROM count_events) AND "         \
+                      "state IN (2, 4)")                                                           \
+    X(SQL_WAITING_ADD, "INSERT INTO waiting VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)")                   \
+    X(SQL_WAITING_SET, "UPDATE waiting SET state=?2, next_ms=?3 WHERE row=?1")                     \
+    X(SQL_WAITING_REMOVE, "DELETE FROM waiting WHERE row=?1")                                      \
+    X(SQL_WAITING_COUNTS, "SELECT state, count(*) FROM waiting GROUP BY state")                    \
+    X(SQL_WAITING, "SELECT id, row, state, next_ms, adds_only FROM waiting ORDER BY id, row")      \
+    X(SQL_WAITING_IDS, "SELECT DISTINCT id FROM waiting")                                          \
+    X(SQL_WAITING_OF, "SELECT row, state, adds_only FROM waiting WHERE id=?1 ORDER BY row")        \
+    X(SQL_WAITING_RAW, "SELECT w.row, CASE WHEN w.state=3 THEN d.raw ELSE w.raw END "              \
+                       "FROM waiting w LEFT JOIN dead_letters d ON d.event_id=w.event_id "         \
+                       "WHERE w.id=?1 ORDER BY w.row")                                             \
+    /* dead letters */                                                                             \
+    X(SQL_LETTER_ADD, "INSERT INTO dead_letters VALUES(NULL, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, "     \
+                      "?9, ?10)")                                                                  \
+    X(SQL_LETTER_FROM_LIFE, "INSERT INTO dead_letters SELECT NULL, c.event_id, c.id, c.delta, "    \
+                            "?2, w.raw, NULL, NULL, c.retry_count, c.created_ms, ?3 "              \
+                            "FROM waiting w JOIN count_events c ON c.row=w.row WHERE w.row=?1")    \
+    X(SQL_LETTER_COUNT, "SELECT count(*) FROM dead_letters")                                       \
+    X(SQL_LETTER_NEXT, "SELECT row, event_id, id, raw FROM dead_letters WHERE row>?1 "             \
+                       "ORDER BY row LIMIT 1")                                                     \
+    X(SQL_LETTER_FIND, "SELECT row, event_id, id, raw FROM dead_letters WHERE event_id=?1")        \
+    X(SQL_LETTER_REMOVE, "DELETE FROM dead_letters WHERE row=?1")                                  \
+    X(SQL_LETTERS_BACK, "SELECT row, event_id, id, delta, reason, raw, segment, position, "        \
+                        "retry_count, created_ms, failed_ms FROM dead_letters WHERE row<?1 "       \
+                        "ORDER BY row DESC LIMIT ?2")                                              \
+    X(SQL_LETTER, "SELECT row, event_id, id, delta, reason, raw, segment, position, "              \
+                  "retry_count, created_ms, failed_ms FROM dead_letters WHERE event_id=?1")        \
+    /* keys, bases, audit trail */                                                                 \
+    X(SQL_KEY_ADD, "INSERT INTO keys VALUES(NULL, ?1, ?2, ?3, ?4, ?5, ?6, ?7)")                    \
+    X(SQL_KEY_FIND, "SELECT row, low, high, fingerprint, changed, held, value, time_ms "           \
+                    "FROM keys WHERE low=?1 AND high=?2 ORDER BY row DESC LIMIT 1")                \
+    X(SQL_KEYS_FROM, "SELECT row, low, high, fingerprint, changed, held, value, time_ms "          \
+                     "FROM keys WHERE row>?1 ORDER BY row LIMIT ?2")                               \
+    X(SQL_KEYS_THIN, "DELETE FROM keys WHERE row<=(SELECT max(row) FROM (SELECT row FROM keys "    \
+                     "ORDER BY row LIMIT ?2)) AND time_ms<?1")                                     \
+    X(SQL_RAWS, "SELECT row, raw FROM waiting WHERE raw NOT NULL")                                 \
+    X(SQL_RAW_SET, "UPDATE waiting SET raw=?2 WHERE row=?1")                                       \
+    X(SQL_LETTER_RAWS, "SELECT row, raw FROM dead_letters WHERE raw NOT NULL")                     \
+    X(SQL_LETTER_RAW_SET, "UPDATE dead_letters SET raw=?2 WHERE row=?1")                           \
+    X(SQL_BASE_OF, "SELECT sum, discarded FROM bases WHERE id=?1")                                 \
+    X(SQL_BASE_PUT, "INSERT OR REPLACE INTO bases VALUES(?1, ?2, ?3)")                             \
+    X(SQL_BASE_FORGET, "UPDATE bases SET discarded=0 WHERE id=?1 AND discarded<>0")                \
+    X(SQL_AUDIT_ADD, "INSERT INTO audit_trail VALUES(NULL, ?1, ?2, ?3, ?4)")                       \
+    X(SQL_AUDITS_BACK, "SELECT row, time_ms, what, id, text FROM audit_trail WHERE row<?1 "        \
                        "ORDER BY row DESC LIMIT ?2")
 
 enum statement {
