@@ -1,6 +1,7 @@
 #include "sim/sim_faults.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "sim/sim_names.h"
 
@@ -140,6 +141,37 @@ static void drop(struct faults *faults)
         report_violation(faults->report, "id %u cannot be dropped: %s", id, err_meaning(err));
 }
 
+/* An answer that nobody waits for, perhaps of what has changed since: it must not matter. */
+struct unasked {
+    struct hot *hot;
+    struct hot_want want;
+};
+
+static void hand_in(void *arg, const struct state_target *target)
+{
+    struct unasked *unasked = arg;
+    hot_loaded(
+        unasked->hot, &unasked->want,
+        &(struct hot_found){.code = target->absent ? ERR_NOT_FOUND : ERR_OK, .target = target});
+}
+
+static void answer_unasked(struct faults *faults)
+{
+    struct world *world = faults->world;
+    struct store_reader *reader;
+    if (store_reader_open(world->store, &reader, NULL))
+        return;
+    char name[SIM_NAME_BYTES];
+    unsigned id = (unsigned)sim_rng_below(&faults->rng, faults->options->ids);
+    struct slice text = sim_id_name(faults->options, id, 0, name);
+    struct unasked unasked = {.hot = world->hot, .want.kind = HOT_WANT_TARGET};
+    memcpy(unasked.want.bytes, text.data, text.size);
+    unasked.want.id = (struct slice){unasked.want.bytes, text.size};
+    if (store_load(reader, text, hand_in, &unasked, NULL) == ERR_OK)
+        faults->report->hits[FAULT_UNASKED]++;
+    store_reader_close(reader);
+}
+
 /* What goes wrong by itself, a little all the time; and what is over. */
 static void step_store(struct faults *faults)
 {
@@ -263,6 +295,11 @@ static enum strike strike(struct faults *faults, enum fault fault)
     case FAULT_DROP:
         drop(faults);
         return STRIKE_NOTHING;
+    case FAULT_UNASKED:
+        answer_unasked(faults);
+        return STRIKE_NOTHING;
+    case FAULT_SCRUB:
+        return STRIKE_SCRUB;
     case FAULT_STORE_MOMENT: /* these by themselves */
     case FAULT_REFUSED:
     case FAULT_REPEATED:

@@ -23,6 +23,7 @@ enum strike {
     STRIKE_NOTHING,
     STRIKE_DEATH,   /* the process dies here and now, as dies_by_power says */
     STRIKE_RESTART, /* the process is to be ended in order */
+    STRIKE_SCRUB,   /* a user is to be taken out of the log */
     STRIKE_DAY,     /* so much time has gone by that keys may be forgotten */
 };
 

@@ -361,6 +361,15 @@ static enum err journal_trim(struct log *base, uint64_t first, struct error *err
     return log_trim(journal->inner, first, error);
 }
 
+static char *copy_bytes(const char *bytes, size_t size)
+{
+    char *copy = malloc(size);
+    if (!copy)
+        abort();
+    memcpy(copy, bytes, size);
+    return copy;
+}
+
 struct scrubbing {
     struct journal *journal;
     log_scrub_fn *scrub;
@@ -374,20 +383,22 @@ static bool scrub_section(void *arg, char *section, size_t size)
     uint64_t number = 0;
     while (number < journal->count && !is_section(journal, number, (struct slice){section, size}))
         number++;
-    bool changed = scrubbing->scrub(scrubbing->arg, section, size);
     if (number == journal->count) {
         report_violation(journal->report, "a section is scrubbed that was never appended");
-    } else if (changed) {
-        struct journal_section *own = &journal->sections[number];
-        char *scrubbed = malloc(size);
-        if (!scrubbed)
-            abort();
-        memcpy(scrubbed, section, size);
-        free(own->old);
-        own->old = own->bytes;
-        own->bytes = scrubbed;
+        return false;
     }
-    return changed;
+    struct journal_section *own = &journal->sections[number];
+    char *old = copy_bytes(section, size);
+    bool changed = scrubbing->scrub(scrubbing->arg, section, size);
+    if (!changed) {
+        free(old);
+        return false;
+    }
+    free(own->old);
+    free(own->bytes);
+    own->old = old; /* what is on the disk now may stay there, if the power goes */
+    own->bytes = copy_bytes(section, size);
+    return true;
 }
 
 static enum err journal_scrub(struct log *base, uint64_t segment, log_scrub_fn *scrub, void *arg,
@@ -395,6 +406,11 @@ static enum err journal_scrub(struct log *base, uint64_t segment, log_scrub_fn *
 {
     struct journal *journal = journal_of(base);
     struct scrubbing scrubbing = {.journal = journal, .scrub = scrub, .arg = arg};
+    for (uint64_t i = 0; i < journal->trimmed; i++) { /* these have nobody else to do it */
+        char *copy = copy_bytes(journal->sections[i].bytes, journal->sections[i].size);
+        scrub_section(&scrubbing, copy, journal->sections[i].size);
+        free(copy);
+    }
     return log_scrub(journal->inner, segment, scrub_section, &scrubbing, ret_changed, error);
 }
 

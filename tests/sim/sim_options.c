@@ -49,7 +49,7 @@ static void pick_store(struct sim_options *options)
     static const unsigned most[FAULT_COUNT] = {
         [FAULT_STORE_DOWN] = 30, [FAULT_STORE_MOMENT] = 200, [FAULT_STORE_CALL] = 60,
         [FAULT_REFUSED] = 300,   [FAULT_POISON] = 20,        [FAULT_REPEATED] = 500,
-        [FAULT_DROP] = 300,
+        [FAULT_DROP] = 300,      [FAULT_UNASKED] = 100,      [FAULT_SCRUB] = 80,
     };
     struct sim_rng rng = {options->seed ^ UINT64_C(0x570e0fa11)};
     unsigned form = between(&rng, 0, 15);

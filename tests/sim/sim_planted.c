@@ -384,6 +384,11 @@ static void bad_loaded(struct hot *base, const struct hot_want *want, const stru
         wrong.code = ERR_NOT_FOUND;
     if (hot->bug == BUG_SLICE_FOR_ALL && want->kind == HOT_WANT_SLICE)
         wrong.member_count = 0;
+    if (hot->bug == BUG_PENDING_NOT_LOADED && want->kind == HOT_WANT_TARGET && found->target) {
+        target = *found->target;
+        target.pending_count = 0;
+        wrong.target = &target;
+    }
     if (hot->bug == BUG_STALE_LOAD && want->kind == HOT_WANT_TARGET && found->code == ERR_OK &&
         !found->target->is_item && !found->target->value.big) {
         target = *found->target;

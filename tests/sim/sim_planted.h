@@ -43,11 +43,11 @@
     X(BUG_INCARNATIONS_LOST, "incarnations begin anew after a restart")           \
     X(BUG_KEYS_NOT_LOADED, "keys that are in the store only are not known")       \
     X(BUG_STALE_LOAD, "a load gives what was there at the time before")           \
+    X(BUG_PENDING_NOT_LOADED, "a load leaves out what waits in the store")        \
     X(BUG_SLICE_FOR_ALL, "a slice's members are left out")                        \
     X(BUG_MARK_APART, "the mark is written after the batch, by itself")           \
     X(BUG_REFUSED_LOST, "a unit that was refused is forgotten")                   \
     X(BUG_OVERTAKES, "a unit overtakes one of its id that waits")                 \
-    X(BUG_PENDING_NOT_LOADED, "a load leaves out what waits in the store")        \
     X(BUG_DEADLINE_LOST, "the store forgets when a counter ends")                 \
     X(BUG_NOT_COMPARED, "sequences are not compared: what comes twice counts twice")
 

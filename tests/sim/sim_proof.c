@@ -107,9 +107,11 @@ static void fold(struct proof *proof, const struct event *event)
         folded->deadline_ms = event->deadline_ms;
         break;
     case EVENT_REACT: {
+        folded->thing = FOLD_ITEM;
+        if (event->erased)
+            break; /* of somebody who has withdrawn everything since */
         unsigned user = sim_user_of(event->user);
         assert(user < USERS_MAX);
-        folded->thing = FOLD_ITEM;
         folded->held[user] = kinds_find(kinds, event->after);
         break;
     }

@@ -30,6 +30,8 @@
     X(FAULT_POISON, "the store refuses an id for good, for a while")    \
     X(FAULT_REPEATED, "the log gives a section twice")                  \
     X(FAULT_DROP, "something is dropped from memory at once")           \
+    X(FAULT_UNASKED, "the store's answer comes unasked")                \
+    X(FAULT_SCRUB, "a user is taken out of the log")                    \
     X(FAULT_TRIM, "the log is trimmed")
 
 enum fault {

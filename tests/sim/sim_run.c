@@ -11,10 +11,11 @@
 #include "sim/sim_names.h"
 #include "sim/sim_proof.h"
 
-#define SECOND_MS   1000
-#define STARTS_MAX  200u
-#define DRAIN_MAX   200u /* steps in which all must be well again when the faults end */
-#define STEP_MS_MAX 200u
+#define SECOND_MS    1000
+#define STARTS_MAX   200u
+#define DRAIN_MAX    200u /* steps in which all must be well again when the faults end */
+#define STEP_MS_MAX  200u
+#define SEGMENTS_MAX 64u
 
 struct run {
     const struct sim_options *options;
@@ -183,6 +184,76 @@ static void reshard(struct run *run)
         report_violation(run->report, "id %u cannot be given %u shards", id, wanted);
 }
 
+struct scrub {
+    struct slice user;
+    uint64_t changed;
+};
+
+static bool scrub_section(void *arg, char *section, size_t size)
+{
+    struct scrub *scrub = arg;
+    uint64_t changed = 0;
+    section_erase(section, size, scrub->user, &changed, NULL);
+    scrub->changed += changed;
+    return changed > 0;
+}
+
+/* Everything of the log is durable, and in the store, where nothing waits. */
+static bool is_all_in_store(struct run *run)
+{
+    struct world *world = &run->world;
+    while (!world->dying && world_commit(world))
+        ;
+    if (world->dying || !world_flush(world) || world->dying)
+        return false;
+    struct store_stats stats;
+    struct state_mark mark;
+    struct log_stats log;
+    store_stats(world->store, &stats);
+    log_stats(world->log, &log);
+    aggregator_mark(world->aggregator, &mark);
+    return log.pending_bytes == 0 && stats.pending + stats.retrying + stats.failed == 0 &&
+           journal_before(&world->journal, mark.position) == world->journal.count;
+}
+
+static bool holds_something(const struct run *run, unsigned user)
+{
+    for (unsigned id = 0; id < run->options->ids; id++) {
+        if (model_held(&run->model, id, user) != KIND_NONE)
+            return true;
+    }
+    return false;
+}
+
+/* Takes a user who holds nothing out of all that the log has so far. */
+static void scrub(struct run *run)
+{
+    struct world *world = &run->world;
+    unsigned users = run->options->users;
+    unsigned user = (unsigned)sim_rng_below(&run->rng, users);
+    unsigned tries = 0;
+    while (holds_something(run, user)) {
+        user = (user + 1) % users;
+        if (++tries == users)
+            return;
+    }
+    char name[SIM_NAME_BYTES];
+    struct scrub arg = {.user = sim_user_name(user, name)};
+    if (!is_all_in_store(run) || log_rotate(world->log, NULL))
+        return;
+    struct log_segment segments[SEGMENTS_MAX];
+    size_t count = log_segments(world->log, segments, SEGMENTS_MAX);
+    for (size_t i = 0; i < count && i < SEGMENTS_MAX && !world->dying; i++) {
+        uint64_t changed;
+        if (segments[i].sealed &&
+            log_scrub(world->log, segments[i].number, scrub_section, &arg, &changed, NULL))
+            break;
+    }
+    run->report->hits[FAULT_SCRUB] += arg.changed > 0;
+    report_trace(run->report, "user %u is taken out of the log: %" PRIu64 " events", user,
+                 arg.changed);
+}
+
 /* What the threads of the pipeline would do. */
 static bool act_behind(struct run *run)
 {
@@ -227,6 +298,8 @@ static void step(struct run *run)
         restart(run);
         return;
     }
+    if (strike == STRIKE_SCRUB && !run->world.dying)
+        scrub(run);
     if (strike != STRIKE_DEATH && !run->world.dying)
         act(run);
     if (strike == STRIKE_DEATH || run->world.dying) {

@@ -712,7 +712,7 @@ static void add_pending(struct pending *pending, struct slice raw)
 static void find_pending(struct sim_store_state *state, unsigned id, struct pending *pending)
 {
     *pending = (struct pending){0};
-    for (size_t i = 0; i < state->waiting_count && state->bug != BUG_PENDING_NOT_LOADED; i++) {
+    for (size_t i = 0; i < state->waiting_count; i++) {
         const struct waiting *waiting = &state->waiting[i];
         if (waiting->id == id)
             add_pending(pending, (struct slice){waiting->raw, waiting->raw_size});
