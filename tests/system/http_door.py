@@ -25,6 +25,8 @@ class Shared(tallyd.Case):
     @classmethod
     def tearDownClass(cls):
         cls.shared.remove()
+        assert not re.search("Sanitizer|runtime error:|Assertion .* failed", cls.shared.said), \
+            cls.shared.said
 
     def setUp(self):
         self.web = web.Web(self.shared.http_port, self.password)

@@ -80,6 +80,8 @@ class Openapi(tallyd.Case):
     @classmethod
     def tearDownClass(cls):
         cls.shared.remove()
+        assert not re.search("Sanitizer|runtime error:|Assertion .* failed", cls.shared.said), \
+            cls.shared.said
 
     def setUp(self):
         self.web = web.Web(self.shared.http_port)
