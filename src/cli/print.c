@@ -139,6 +139,7 @@ static void write_cell(const struct print_table *table, size_t column, struct sl
 
 static void measure(const struct print_table *table, size_t *widths)
 {
+    assert(table->columns > 0);
     for (size_t i = 0; i < table->columns; i++)
         widths[i] = print_width(heading(table, i));
     const char *cell = table->cells.data;
@@ -155,7 +156,8 @@ void print_table_write(struct print_table *table, bool colours)
 {
     if (table->cell_count == 0)
         return;
-    size_t widths[PRINT_COLUMNS_MAX];
+    assert(table->columns > 0);
+    size_t widths[PRINT_COLUMNS_MAX] = {0};
     measure(table, widths);
     (void)fputs(colours ? BOLD : "", stdout);
     for (size_t i = 0; i < table->columns; i++)

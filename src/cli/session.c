@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/memory.h"
 #include "base/message.h"
 
 #define CONNECT_WITHIN_S 5
@@ -223,9 +224,8 @@ redisReply *session_ask(struct session *session, const struct slice *words, size
     if (*ret_code != EXIT_FINE)
         return NULL;
 
-    const char **argv = calloc(count, sizeof(*argv));
-    size_t *sizes = calloc(count, sizeof(*sizes));
-    assert(argv && sizes);
+    const char **argv = memory_take(count * sizeof(*argv));
+    size_t *sizes = memory_take(count * sizeof(*sizes));
     for (size_t i = 0; i < count; i++) {
         argv[i] = words[i].data;
         sizes[i] = words[i].size;
@@ -249,16 +249,13 @@ redisReply *session_send(struct session *session, const struct slice *words, siz
     return NULL;
 }
 
-redisReply *session_call(struct session *session, int *ret_code, ...)
+redisReply *session_send_texts(struct session *session, const char *const *texts, int *ret_code)
 {
     struct slice words[CALL_WORDS_MAX];
     size_t count = 0;
-    va_list args;
-    va_start(args, ret_code);
-    for (const char *word; (word = va_arg(args, const char *));) {
+    for (; texts[count]; count++) {
         assert(count < CALL_WORDS_MAX);
-        words[count++] = slice_of(word);
+        words[count] = slice_of(texts[count]);
     }
-    va_end(args);
     return session_send(session, words, count, ret_code);
 }

@@ -70,8 +70,10 @@ redisContext *session_open(const struct session *session, int *ret_code);
 redisReply *session_send(struct session *session, const struct slice *words, size_t count,
                          int *ret_code);
 
-/* The same for texts; the last one is NULL. */
-redisReply *session_call(struct session *session, int *ret_code, ...) __attribute__((sentinel));
+/* The same for texts, the last of which is NULL: session_call(session, &code, "GET", id, NULL) */
+#define session_call(session, ret_code, ...) \
+    session_send_texts(session, (const char *const[]){__VA_ARGS__}, ret_code)
+redisReply *session_send_texts(struct session *session, const char *const *texts, int *ret_code);
 
 /* As session_send(), but an error of the server is returned like any other answer. */
 redisReply *session_ask(struct session *session, const struct slice *words, size_t count,
