@@ -19,6 +19,7 @@
 #define SHED_KEYS      256u /* of each stripe in one tick */
 #define SHED_USERS     8u   /* chunks of 64 names, with all cells locked */
 #define SHED_STEPS     64u  /* such in one tick */
+#define MARGIN_BYTES   ((uint64_t)1 << 20)
 #define UNIT_MS_LEAST  10u
 #define UNIT_MS        20000u /* when nothing is dropped for being idle */
 
@@ -195,38 +196,64 @@ static void let_user_go(void *arg, struct slice name, uint64_t hash)
     cold_let_go_user(arg, hash, name);
 }
 
-/* Names that were not used since it was last here; a second round takes the others, too. */
-static void shed_users(struct memory_hot *hot, uint32_t steps)
+/* A key comes again soon or never: the oldest go before anything else does. */
+static uint64_t shed_keys(struct memory_hot *hot, const struct saves *saves, uint64_t bytes,
+                          uint64_t enough)
 {
-    for (bool through = false; steps > 0 && !through; steps--) {
+    for (uint32_t steps = 0; bytes > enough && steps < SHED_STEPS; steps++) {
+        if (keys_shed(hot->keys, saves, SHED_KEYS, let_key_go, hot->cold) == 0)
+            break;
+        bytes = measure(hot);
+    }
+    return bytes;
+}
+
+/* Names that were not used since it was last here; a second round takes the others, too. */
+static uint64_t shed_users(struct memory_hot *hot, uint64_t bytes, uint64_t enough)
+{
+    bool through = false;
+    for (uint32_t steps = 0; bytes > enough && steps < SHED_STEPS && !through; steps++) {
         layer_take_all(hot);
         through = users_shed(hot->users, &hot->saves, &hot->drop.users, SHED_USERS, let_user_go,
                              hot->cold);
         layer_release_all(hot);
+        bytes = measure(hot);
     }
     users_fit(hot->users);
+    return measure(hot);
+}
+
+/* Where dropping begins, so that there is room for what comes until the next tick. */
+static uint64_t enough_of(uint64_t memory_max)
+{
+    uint64_t margin = memory_max / 4 < MARGIN_BYTES ? memory_max / 4 : MARGIN_BYTES;
+    return memory_max - (margin > memory_max / 32 ? margin : memory_max / 32);
+}
+
+/* Keys, then what was not used for longest, then idle names, then whatever is saved. */
+static uint64_t relieve(struct memory_hot *hot, const struct saves *saves, uint64_t bytes,
+                        uint64_t enough)
+{
+    bytes = shed_keys(hot, saves, bytes, enough);
+    if (bytes <= enough)
+        return bytes;
+    uint32_t age = age_for(hot, (bytes - enough) * 1500 / bytes + 1);
+    bytes = walk(hot, age, TIGHT_RECORDS, bytes, enough);
+    if (bytes > enough)
+        bytes = shed_users(hot, bytes, enough);
+    if (bytes > hot->memory_max && age > 0)
+        bytes = walk(hot, 0, TIGHT_RECORDS, bytes, enough);
+    return bytes;
 }
 
 static void make_room(struct memory_hot *hot, const struct saves *saves)
 {
     uint64_t bytes = measure(hot);
-    uint64_t enough = hot->memory_max - hot->memory_max / 32;
-    bool is_short = hot->memory_max != 0 && bytes > enough;
-    if (is_short && hot->cold) {
-        /* A key comes again soon or never: old ones go before anything else does. */
-        keys_shed(hot->keys, saves, SHED_KEYS, let_key_go, hot->cold);
-        shed_users(hot, SHED_STEPS);
-        bytes = measure(hot);
-    }
-    if (is_short && hot->cold && bytes > enough) {
-        uint64_t share = (bytes - enough) * 1500 / bytes + 1;
-        uint32_t age = age_for(hot, share);
-        bytes = walk(hot, age, TIGHT_RECORDS, bytes, enough);
-        if (bytes > hot->memory_max && age > 0)
-            bytes = walk(hot, 0, TIGHT_RECORDS, bytes, enough); /* whatever is saved */
-    } else if (hot->cold && hot->drop.retention_ms != 0) {
+    uint64_t enough = enough_of(hot->memory_max);
+    if (hot->cold && hot->memory_max != 0 && bytes > enough)
+        bytes = relieve(hot, saves, bytes, enough);
+    else if (hot->cold && hot->drop.retention_ms != 0)
         bytes = walk(hot, DROP_AGE, CALM_RECORDS, bytes, 0);
-    }
     atomic_store(&hot->memory_bytes, bytes);
     atomic_store(&hot->tight, hot->memory_max != 0 && bytes > hot->memory_max);
 }
@@ -249,8 +276,8 @@ void drop_tick(struct memory_hot *hot, int64_t now_ms)
     struct drop *drop = &hot->drop;
     unsigned units = units_passed(drop, now_ms);
     bool is_time = now_ms - drop->closed_ms >= CLOSE_EVERY_MS || now_ms < drop->closed_ms;
-    bool is_short = hot->memory_max != 0 &&
-                    atomic_load(&hot->memory_bytes) > hot->memory_max - hot->memory_max / 32;
+    bool is_short =
+        hot->memory_max != 0 && atomic_load(&hot->memory_bytes) > enough_of(hot->memory_max);
     struct saves saves = {.oldest = 0};
     if (hot->cold) {
         drop->clock = (uint8_t)(drop->clock + units);

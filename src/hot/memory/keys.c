@@ -295,10 +295,11 @@ bool keys_load(struct keys *keys, uint64_t low, uint64_t high, const struct key_
     return true;
 }
 
-static void shed(const struct keys *keys, struct stripe *stripe, const struct saves *saves,
-                 uint32_t limit, keys_gone_fn *gone, void *arg)
+static uint32_t shed(const struct keys *keys, struct stripe *stripe, const struct saves *saves,
+                     uint32_t limit, keys_gone_fn *gone, void *arg)
 {
-    for (; limit > 0 && stripe->oldest != HEAP_NONE; limit--) {
+    uint32_t gone_count = 0;
+    for (; gone_count < limit && stripe->oldest != HEAP_NONE; gone_count++) {
         const struct key_entry *entry = entry_at(stripe, stripe->oldest);
         if (!saves_has(saves, entry->generation))
             break;
@@ -307,19 +308,22 @@ static void shed(const struct keys *keys, struct stripe *stripe, const struct sa
         drop_oldest(keys, stripe);
     }
     table_fit(&stripe->table);
+    return gone_count;
 }
 
-void keys_shed(struct keys *keys, const struct saves *saves, uint32_t limit, keys_gone_fn *gone,
-               void *arg)
+uint32_t keys_shed(struct keys *keys, const struct saves *saves, uint32_t limit, keys_gone_fn *gone,
+                   void *arg)
 {
     assert(keys && saves && gone);
 
+    uint32_t gone_count = 0;
     for (uint32_t i = 0; i < STRIPES; i++) {
         struct stripe *stripe = &keys->stripes[i];
         lock_take(&stripe->lock);
-        shed(keys, stripe, saves, limit, gone, arg);
+        gone_count += shed(keys, stripe, saves, limit, gone, arg);
         lock_release(&stripe->lock);
     }
+    return gone_count;
 }
 
 void keys_close(struct keys *keys, const struct key_slot *slot)

@@ -60,10 +60,10 @@ bool keys_load(struct keys *keys, uint64_t low, uint64_t high, const struct key_
                int64_t put_ms, int64_t now_ms);
 
 /* Lets the oldest ones go that the store has, at most `limit` of each stripe, and tells
- * of each before it goes, with a lock held. */
+ * of each before it goes, with a lock held. Returns how many. */
 typedef void keys_gone_fn(void *arg, uint64_t low, uint64_t high);
-void keys_shed(struct keys *keys, const struct saves *saves, uint32_t limit, keys_gone_fn *gone,
-               void *arg);
+uint32_t keys_shed(struct keys *keys, const struct saves *saves, uint32_t limit, keys_gone_fn *gone,
+                   void *arg);
 
 void keys_close(struct keys *keys, const struct key_slot *slot);
 
