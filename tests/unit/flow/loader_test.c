@@ -188,6 +188,32 @@ TEST(keys_are_known_when_they_are_told)
     bench_free(bench);
 }
 
+TEST(all_is_told_although_somebody_always_wants_something)
+{
+    struct bench *bench = bench_new();
+    tell_all(bench);
+    struct op keyed = add("views", 5);
+    keyed.key = SLICE("k");
+    assert_int_equal(run(bench, keyed).value.small, 5);
+    restart(bench, true);
+    struct op fresh = add("other", 1);
+    fresh.key = SLICE("never used");
+    assert_int_equal(run(bench, fresh).code, ERR_COLD);
+    unsigned steps = 0;
+    enum err err;
+    do {
+        char id[16];
+        snprintf(id, sizeof(id), "new%u", steps);
+        err = run(bench, add(id, 1)).code; /* one more is wanted each time */
+        (void)loader_step(bench->loader);
+        assert_true(steps++ < 1000);
+    } while (err == ERR_COLD);
+    unsigned loads;
+    assert_int_equal(run_loading(bench, fresh, &loads).value.small, 1);
+    assert_true(run_loading(bench, keyed, &loads).repeated);
+    bench_free(bench);
+}
+
 TEST(a_restart_replays_what_the_store_lacks_on_top_of_what_it_has)
 {
     struct bench *bench = bench_new();
@@ -250,5 +276,6 @@ RUN(cmocka_unit_test(a_cold_counter_is_loaded_and_goes_on_from_there),
     cmocka_unit_test(who_likes_twice_is_known_after_a_restart),
     cmocka_unit_test(when_all_is_told_what_is_new_waits_for_nothing),
     cmocka_unit_test(keys_are_known_when_they_are_told),
+    cmocka_unit_test(all_is_told_although_somebody_always_wants_something),
     cmocka_unit_test(a_restart_replays_what_the_store_lacks_on_top_of_what_it_has),
     cmocka_unit_test(a_store_that_cannot_answer_refuses_the_cold_and_nobody_else))
