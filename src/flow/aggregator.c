@@ -197,6 +197,11 @@ static bool same_place(struct log_position a, struct log_position b)
     return a.segment == b.segment && a.offset == b.offset;
 }
 
+static bool is_before(struct log_position a, struct log_position b)
+{
+    return a.segment < b.segment || (a.segment == b.segment && a.offset < b.offset);
+}
+
 static enum err gather_section(void *arg, struct slice section, struct log_position next,
                                struct error *error)
 {
@@ -229,9 +234,10 @@ static enum err gather(struct aggregator *a, struct error *error)
     return ERR_OK;
 }
 
-/* Begins again from where the store says that it is. */
-static void begin_from(struct aggregator *a, const struct state_mark *mark)
+/* Goes on from where the store says that it is. */
+static void go_on_from(struct aggregator *a, const struct state_mark *mark)
 {
+    bool is_further = is_before(a->mark.position, mark->position);
     a->mark = *mark;
     a->at = mark->position;
     coalesce_begin(a->gathered, mark);
@@ -239,6 +245,8 @@ static void begin_from(struct aggregator *a, const struct state_mark *mark)
     a->published = *mark;
     a->read = mark->position;
     lock_release(&a->lock);
+    if (is_further && a->options.hot)
+        hot_saved(a->options.hot, mark->sequences);
 }
 
 /* Does the log still hold what such a store lacks? One that was put there in the place of another
@@ -265,7 +273,7 @@ static enum err look_at_mark(struct aggregator *a, struct error *error)
     if (err)
         return err;
     if (!same_place(mark.position, a->mark.position))
-        begin_from(a, &mark);
+        go_on_from(a, &mark);
     a->must_look = false;
     return ERR_OK;
 }
@@ -350,11 +358,6 @@ static enum err flush(struct aggregator *a, struct error *error)
         hot_saved(a->options.hot, a->mark.sequences);
     coalesce_begin(a->gathered, &a->mark);
     return ERR_OK;
-}
-
-static bool is_before(struct log_position a, struct log_position b)
-{
-    return a.segment < b.segment || (a.segment == b.segment && a.offset < b.offset);
 }
 
 static bool is_hurried(struct aggregator *a)

@@ -355,12 +355,55 @@ class Outages(PipelineCase):
         self.assertEqual(set(self.states(server)), {"SUCCESS"})
         self.assert_proved(client)
 
-    def test_read_only_file_system_or_a_full_one(self):
+    def small_disk(self):
         mount = self.folder()
         made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", mount],
                               capture_output=True, check=False)
         self.need(made.returncode == 0, "tmpfs cannot be mounted")
         self.addCleanup(subprocess.run, ["umount", "-l", mount], check=False)
+        return mount
+
+    def test_an_older_copy_is_put_in_its_place(self):
+        server = self.server(*FAST)
+        client = self.client(server)
+        client.call("INCR", "views")
+        self.assertEqual(server.stop(), 0)
+        shutil.copy(self.path(server), self.path(server) + ".old")
+        server.start()
+        client = self.client(server)
+        client.call("INCR", "views")
+        self.wait_value(server, "views", 2)
+        for name in ("tally.db", "tally.db-wal", "tally.db-shm"):
+            os.remove(os.path.join(server.data, name))
+        os.rename(self.path(server) + ".old", self.path(server))
+        self.assertEqual(client.call("INCR", "views"), 3)
+        self.wait_value(server, "views", 3, 40)
+        self.assert_proved(client)
+        server.kill()
+        server.start()
+        self.assertEqual(self.client(server).call("INCR", "views"), 4)
+
+    def test_read_only(self):
+        """As a kernel makes a file system after an error: the log's is another."""
+        self.need_command("strace")
+        path = os.path.join(self.folder(), "tally.db")
+        server = self.server(*FAST, "--store", "sqlite:" + path)
+        self.assertEqual(server.stop(), 0)
+        server.under = ["strace", "-f", "-qq", "-o", os.devnull, "-P", path + "-wal", "-P", path,
+                        "-e", "trace=pwrite64", "-e", "inject=pwrite64:error=EROFS:when=20..22"]
+        server.start()
+        client = self.client(server)
+        for i in range(2000):
+            client.call("INCR", f"views{i % 10}")
+            if "the store does not answer" in server.messages():
+                break
+        server.wait_message("the store does not answer.*", 30)
+        self.assertEqual(client.call("LIKE", "video1", "ann"), 1)
+        server.wait_message("the store answers again", 60)
+        self.assert_proved(client)
+
+    def test_no_space(self):
+        mount = self.small_disk()
         path = os.path.join(mount, "tally.db")
         server = self.server(*FAST, "--store", path)
         client = self.client(server)
@@ -403,7 +446,7 @@ class Outages(PipelineCase):
         self.assertEqual(client.call("GET", "views"), "3")
         self.wait_value(server, "views", 3)
 
-    def test_damaged_while_it_runs_and_at_start(self):
+    def test_damaged_it_is_refused_and_made_anew_when_moved_away(self):
         server = self.server(*FAST)
         client = self.client(server)
         for i in range(3000):
@@ -415,6 +458,12 @@ class Outages(PipelineCase):
             file.write(b"\xa5" * 8192)
         self.assertEqual(server.start_fails(), 1)
         self.assertRegex(server.messages(), "cannot start: the store .*tally.db.*made anew")
+        os.rename(self.path(server), self.path(server) + ".damaged")
+        server.start()
+        client = self.client(server)
+        self.assertEqual(client.call("LIKE", "video7", "user7"), 0)
+        self.wait_value(server, "video2999/like", 1)
+        self.assert_proved(client)
 
 
 class Proof(PipelineCase):
