@@ -204,7 +204,8 @@ static int open_file(sqlite3_vfs *vfs, const char *name, sqlite3_file *base, int
     if (name)
         snprintf(file->path, sizeof(file->path), "%s", name);
     else
-        snprintf(file->path, sizeof(file->path), "%s/temporary%u", here.folder, here.temporaries++);
+        snprintf(file->path, sizeof(file->path), "%.200s/temporary%u", here.folder,
+                 here.temporaries++);
     if (open_or_create(file, flags))
         return SQLITE_CANTOPEN;
     if (disk_file_size(file->file, &file->size, NULL)) {
