@@ -211,10 +211,24 @@ static void counter_answered(void *arg, uint64_t tag, const redisReply *reply)
         write_counter(export, id_of(export, tag), reply);
 }
 
+/* item/kind: no counter can have such a name. */
+static bool is_reaction(const struct export *export, struct slice id)
+{
+    const char *slash = id.size > 0 ? memrchr(id.data, '/', id.size) : NULL;
+    for (size_t i = 0; slash && i < export->kind_count; i++) {
+        struct slice last = {slash + 1, id.size - (size_t)(slash + 1 - id.data)};
+        if (slice_equal(last, slice_of(export->kinds[i])))
+            return true;
+    }
+    return false;
+}
+
 static enum err ask_counters(struct export *export, struct pipe *pipe)
 {
     enum err err = ERR_OK;
     for (size_t i = 0; !err && i < export->ids->elements; i++) {
+        if (is_reaction(export, id_of(export, i)))
+            continue;
         const struct slice words[] = {SLICE("COUNTER.INFO"), id_of(export, i)};
         err = pipe_send(pipe, i, words, 2);
     }
@@ -347,7 +361,7 @@ static int export_step(struct export *export)
 {
     int code = EXIT_FINE;
     redisReply *page = session_call(export->session, &code, "SCAN", export->scan, "MATCH",
-                                    export->pattern, "COUNT", "1000", "TYPE",
+                                    export->pattern, "COUNT", "5000", "TYPE",
                                     export->phase == PHASE_ITEMS ? "item" : "string", NULL);
     if (!page)
         return code;
