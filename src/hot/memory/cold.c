@@ -10,12 +10,13 @@
 #include "base/memory.h"
 #include "hot/memory/filter.h"
 
-#define BUCKETS     4096u
-#define WANTS_MAX   (1u << 16)
-#define SECOND_NS   UINT64_C(1000000000)
-#define ABSENT_MIN  1024u /* places */
-#define ABSENT_KEPT 4096u /* below it nobody tidies up */
-#define ABSENT_S    10u   /* so long what the store does not have is remembered at least */
+#define BUCKETS       4096u
+#define WANTS_MAX     (1u << 16)
+#define SECOND_NS     UINT64_C(1000000000)
+#define KEYS_EXPECTED 16384u
+#define ABSENT_MIN    1024u /* places */
+#define ABSENT_KEPT   4096u /* below it nobody tidies up */
+#define ABSENT_S      10u   /* so long what the store does not have is remembered at least */
 
 enum want_state { WANT_WANTED, WANT_TAKEN, WANT_FAILED };
 
@@ -41,6 +42,7 @@ struct cold {
     struct filter *targets; /* owned */
     struct filter *users;   /* owned */
     struct filter *keys;    /* owned; those that have left memory */
+    struct filter *older_keys;
     _Atomic bool told[HOT_WANT_KINDS];
     _Atomic bool news;
 
@@ -63,13 +65,20 @@ static void take_absent(struct cold *cold, uint32_t size)
     cold->absent_count = 0;
 }
 
+/* Nearly every key is a new one, and who has to ask for it holds up a whole batch. */
+static struct filter *new_keys(void)
+{
+    return filter_new(KEYS_EXPECTED, FILTER_BITS_FINE);
+}
+
 struct cold *cold_new(struct env *env, uint64_t targets, uint64_t users)
 {
     struct cold *cold = memory_take_zeroed(sizeof(*cold));
     cold->env = env;
-    cold->targets = filter_new(targets + targets / 4);
-    cold->users = filter_new(users + users / 4);
-    cold->keys = filter_new(0);
+    cold->targets = filter_new(targets + targets / 4, FILTER_BITS);
+    cold->users = filter_new(users + users / 4, FILTER_BITS);
+    cold->keys = new_keys();
+    cold->older_keys = new_keys();
     cold->last = &cold->first;
     cold->absent_tidy = ABSENT_KEPT;
     lock_init(&cold->lock);
@@ -95,6 +104,7 @@ void cold_free(struct cold *cold)
     filter_free(cold->targets);
     filter_free(cold->users);
     filter_free(cold->keys);
+    filter_free(cold->older_keys);
     free(cold->absent);
     lock_done(&cold->lock);
     free(cold);
@@ -343,7 +353,8 @@ enum err cold_ask_user(struct cold *cold, uint64_t hash, struct slice name)
 
 enum err cold_ask_key(struct cold *cold, uint64_t low, uint64_t high)
 {
-    if (atomic_load(&cold->told[HOT_WANT_KEY]) && !filter_may_have(cold->keys, low))
+    if (atomic_load(&cold->told[HOT_WANT_KEY]) && !filter_may_have(cold->keys, low) &&
+        !filter_may_have(cold->older_keys, low))
         return ERR_OK;
     return ask(cold, &(struct question){.kind = HOT_WANT_KEY,
                                         .hash = cold_key_hash(low, high),
@@ -466,6 +477,13 @@ void cold_let_go_key(struct cold *cold, uint64_t low, uint64_t high)
     filter_add(cold->keys, low);
 }
 
+void cold_turn_keys(struct cold *cold)
+{
+    filter_free(cold->older_keys);
+    cold->older_keys = cold->keys;
+    cold->keys = new_keys();
+}
+
 /* ---- figures ---- */
 
 uint64_t cold_misses(struct cold *cold)
@@ -483,5 +501,5 @@ size_t cold_bytes(struct cold *cold)
                    cold->absent_size * sizeof(*cold->absent);
     lock_release(&cold->lock);
     return bytes + filter_bytes(cold->targets) + filter_bytes(cold->users) +
-           filter_bytes(cold->keys);
+           filter_bytes(cold->keys) + filter_bytes(cold->older_keys);
 }

@@ -70,6 +70,10 @@ bool cold_let_go(struct cold *cold, uint64_t hash, uint64_t stable_hash);
 void cold_let_go_user(struct cold *cold, uint64_t hash, struct slice name);
 void cold_let_go_key(struct cold *cold, uint64_t low, uint64_t high);
 
+/* Forgets the keys that were let go before the last call of this: called when all of those
+ * are too old to count. All cells are locked. */
+void cold_turn_keys(struct cold *cold);
+
 /* Forgets what is absent and was not asked for lately, when there is a lot of it. All
  * cells are locked, or nothing of `saves` changes otherwise. */
 void cold_tidy(struct cold *cold, const struct saves *saves);

@@ -23,11 +23,13 @@
 #define UNIT_MS_LEAST  10u
 #define UNIT_MS        20000u /* when nothing is dropped for being idle */
 
-void drop_init(struct memory_hot *hot, uint64_t retention_ms, uint64_t memory_max)
+void drop_init(struct memory_hot *hot, const struct memory_hot_options *options)
 {
+    uint64_t retention_ms = options->retention_ms;
     uint64_t unit_ms = retention_ms / DROP_AGE;
-    hot->memory_max = memory_max;
+    hot->memory_max = options->memory_max;
     hot->drop = (struct drop){.retention_ms = retention_ms,
+                              .keys_kept_ms = options->keys_kept_ms,
                               .unit_ms = retention_ms == 0         ? UNIT_MS
                                          : unit_ms < UNIT_MS_LEAST ? UNIT_MS_LEAST
                                                                    : unit_ms};
@@ -266,6 +268,7 @@ static unsigned units_passed(struct drop *drop, int64_t now_ms)
     int64_t passed_ms = drop->ticked_ms == 0 ? 0 : now_ms - drop->ticked_ms;
     drop->ticked_ms = now_ms;
     drop->passed_ms += passed_ms > 0 ? (uint64_t)passed_ms : 0;
+    drop->all_ms += passed_ms > 0 ? (uint64_t)passed_ms : 0;
     uint64_t units = drop->passed_ms / drop->unit_ms;
     drop->passed_ms %= drop->unit_ms;
     return units < INT8_MAX ? (unsigned)units : INT8_MAX;
@@ -287,6 +290,10 @@ void drop_tick(struct memory_hot *hot, int64_t now_ms)
         for (unsigned i = 0; i < LIMIT_CELLS; i++)
             hot->cells[i].clock = drop->clock;
         saves = hot->saves;
+        if (drop->all_ms - drop->keys_turned_ms > drop->keys_kept_ms) {
+            drop->keys_turned_ms = drop->all_ms;
+            cold_turn_keys(hot->cold);
+        }
         layer_release_all(hot);
         if (is_time) {
             drop->closed_ms = now_ms;

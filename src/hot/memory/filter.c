@@ -8,7 +8,6 @@
 #include "base/memory.h"
 
 #define BLOCK_WORDS       8u /* a cache line */
-#define BITS_A_MEMBER     12u
 #define BITS_A_BLOCK      (BLOCK_WORDS * 64u)
 #define MEMBERS_LEAST     (UINT64_C(1) << 12)
 #define STAGE_MEMBERS_MAX (UINT64_C(1) << 32)
@@ -22,17 +21,18 @@ struct stage {
 };
 
 struct filter {
+    unsigned bits; /* for each member */
     struct lock growing;
     _Atomic(struct stage *) newest; /* owned, with all before it */
     _Atomic size_t bytes;
 };
 
-static struct stage *stage_new(uint64_t capacity, const struct stage *older)
+static struct stage *stage_new(uint64_t capacity, unsigned bits, const struct stage *older)
 {
     struct stage *stage = memory_take_zeroed(sizeof(*stage));
     stage->older = older;
     stage->capacity = capacity;
-    stage->blocks = (capacity * BITS_A_MEMBER + BITS_A_BLOCK - 1) / BITS_A_BLOCK;
+    stage->blocks = (capacity * bits + BITS_A_BLOCK - 1) / BITS_A_BLOCK;
     stage->words = memory_take_aligned(stage->blocks * BLOCK_WORDS * sizeof(*stage->words));
     return stage;
 }
@@ -42,12 +42,13 @@ static size_t stage_bytes(const struct stage *stage)
     return sizeof(*stage) + stage->blocks * BLOCK_WORDS * sizeof(*stage->words);
 }
 
-struct filter *filter_new(uint64_t expected)
+struct filter *filter_new(uint64_t expected, unsigned bits)
 {
     uint64_t capacity = expected < MEMBERS_LEAST ? MEMBERS_LEAST : expected;
     struct filter *filter = memory_take_zeroed(sizeof(*filter));
+    filter->bits = bits;
     lock_init(&filter->growing);
-    struct stage *stage = stage_new(capacity, NULL);
+    struct stage *stage = stage_new(capacity, bits, NULL);
     atomic_init(&filter->newest, stage);
     atomic_init(&filter->bytes, stage_bytes(stage));
     return filter;
@@ -117,7 +118,7 @@ static void grow(struct filter *filter, struct stage *full)
     if (atomic_load(&filter->newest) == full) {
         uint64_t capacity =
             full->capacity < STAGE_MEMBERS_MAX ? full->capacity * 2 : full->capacity;
-        struct stage *stage = stage_new(capacity, full);
+        struct stage *stage = stage_new(capacity, filter->bits, full);
         atomic_store(&filter->newest, stage);
         atomic_fetch_add(&filter->bytes, stage_bytes(stage));
     }

@@ -29,6 +29,7 @@
 #include "hot/memory/cell.h"
 #include "hot/memory/cold.h"
 #include "hot/memory/keys.h"
+#include "hot/memory/memory.h"
 #include "hot/memory/own.h"
 #include "hot/memory/saves.h"
 #include "hot/memory/spread.h"
@@ -79,6 +80,9 @@ struct drop {
     uint8_t clock;
     uint8_t cell;   /* to go on with */
     uint32_t users; /* likewise: a cursor of users_shed() */
+    uint64_t keys_kept_ms;
+    uint64_t keys_turned_ms; /* of time that has passed: when keys were last forgotten */
+    uint64_t all_ms;         /* time that has passed */
 };
 #define DROP_AGE 32u /* units: the retention */
 
@@ -184,7 +188,7 @@ enum err inspect_note(struct hot *base, const struct event *repair, int64_t now_
 void inspect_hottest(struct hot *base, uint32_t limit, hot_shards_fn *visit, void *arg);
 
 /* The tick's part of drop.c. */
-void drop_init(struct memory_hot *hot, uint64_t retention_ms, uint64_t memory_max);
+void drop_init(struct memory_hot *hot, const struct memory_hot_options *options);
 void drop_tick(struct memory_hot *hot, int64_t now_ms);
 
 /* What a record of the cell has in other cells, NULL if nothing. */

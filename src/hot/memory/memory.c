@@ -366,7 +366,7 @@ struct hot *memory_hot_open(struct env *env, const struct memory_hot_options *op
     hot->hash_key = env_random(env);
     hot->users = users_new(env_random(env));
     hot->keys = keys_new(env_random(env), options->keys_kept_ms);
-    drop_init(hot, options->retention_ms, options->memory_max);
+    drop_init(hot, options);
     directory_init(&hot->directory);
     lock_init(&hot->retired_lock);
 

@@ -7,7 +7,7 @@
 
 TEST(what_was_added_is_always_found)
 {
-    struct filter *filter = filter_new(0);
+    struct filter *filter = filter_new(0, FILTER_BITS);
     struct sim_rng rng = {7};
     for (int i = 0; i < 300000; i++)
         filter_add(filter, sim_rng_next(&rng));
@@ -28,7 +28,7 @@ static double strangers_taken(const struct filter *filter, uint64_t seed)
 
 TEST(one_stranger_in_a_hundred_is_taken_for_known)
 {
-    struct filter *filter = filter_new(200000);
+    struct filter *filter = filter_new(200000, FILTER_BITS);
     struct sim_rng rng = {11};
     assert_true(strangers_taken(filter, 12) == 0);
     for (int i = 0; i < 199000; i++)
@@ -38,9 +38,19 @@ TEST(one_stranger_in_a_hundred_is_taken_for_known)
     filter_free(filter);
 }
 
+TEST(a_fine_filter_takes_one_in_thousands)
+{
+    struct filter *filter = filter_new(200000, FILTER_BITS_FINE);
+    struct sim_rng rng = {21};
+    for (int i = 0; i < 199000; i++)
+        filter_add(filter, sim_rng_next(&rng));
+    assert_true(strangers_taken(filter, 22) < 0.001);
+    filter_free(filter);
+}
+
 TEST(a_filter_that_has_grown_eightfold_still_tells_strangers_apart)
 {
-    struct filter *filter = filter_new(20000);
+    struct filter *filter = filter_new(20000, FILTER_BITS);
     struct sim_rng rng = {13};
     for (int i = 0; i < 160000; i++)
         filter_add(filter, sim_rng_next(&rng));
@@ -50,7 +60,7 @@ TEST(a_filter_that_has_grown_eightfold_still_tells_strangers_apart)
 
 TEST(adding_the_same_again_costs_no_room)
 {
-    struct filter *filter = filter_new(5000);
+    struct filter *filter = filter_new(5000, FILTER_BITS);
     size_t bytes = filter_bytes(filter);
     for (int round = 0; round < 100; round++)
         for (uint64_t i = 0; i < 4000; i++)
@@ -70,7 +80,7 @@ static void *add_many(void *arg)
 
 TEST(threads_may_add_while_others_ask)
 {
-    struct filter *filter = filter_new(0);
+    struct filter *filter = filter_new(0, FILTER_BITS);
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, add_many, filter), 0);
     struct sim_rng rng = {100};
@@ -88,6 +98,7 @@ TEST(threads_may_add_while_others_ask)
 
 RUN(cmocka_unit_test(what_was_added_is_always_found),
     cmocka_unit_test(one_stranger_in_a_hundred_is_taken_for_known),
+    cmocka_unit_test(a_fine_filter_takes_one_in_thousands),
     cmocka_unit_test(a_filter_that_has_grown_eightfold_still_tells_strangers_apart),
     cmocka_unit_test(adding_the_same_again_costs_no_room),
     cmocka_unit_test(threads_may_add_while_others_ask))
