@@ -535,9 +535,10 @@ static enum err compare(struct proof *proof, const struct proof_ids *ids, sight_
     return err;
 }
 
-/* What differed at the first look. */
+/* Which ids differed at the first look, by where they stand among all. */
 struct suspects {
-    struct proof_ids ids;
+    const struct proof_ids *all;
+    bool *flags; /* owned; one for each byte of them */
     size_t count;
 };
 
@@ -547,16 +548,19 @@ static void suspect(struct proof *proof, const struct sight *sight, const struct
     struct suspects *suspects = arg;
     (void)proof;
     (void)by;
-    proof_ids_add(&suspects->ids, sight->id);
+    bool *flag = &suspects->flags[sight->id.data - suspects->all->bytes.data];
+    suspects->count += !*flag;
+    *flag = true;
 }
 
-static bool has_id(const struct proof_ids *ids, struct slice id)
+static void list_suspects(const struct suspects *suspects, struct proof_ids *to)
 {
     size_t at = 0;
-    for (size_t i = 0; i < ids->count; i++)
-        if (slice_equal(next_id(ids, &at), id))
-            return true;
-    return false;
+    for (size_t i = 0; suspects->count > 0 && i < suspects->all->count; i++) {
+        struct slice id = next_id(suspects->all, &at);
+        if (suspects->flags[id.data - suspects->all->bytes.data])
+            proof_ids_add(to, id);
+    }
 }
 
 static void deal_with_suspect(struct proof *proof, const struct sight *sight,
@@ -570,21 +574,15 @@ enum err proof_check(struct proof *proof, const struct proof_ids *ids, struct er
 {
     assert(proof && ids);
 
-    struct suspects suspects;
-    struct proof_ids once;
-    proof_ids_init(&suspects.ids);
-    proof_ids_init(&once);
+    struct suspects suspects = {.all = ids, .flags = memory_take_zeroed(ids->bytes.size + 1)};
+    struct proof_ids again;
+    proof_ids_init(&again);
     enum err err = compare(proof, ids, suspect, &suspects, error);
-    size_t at = 0;
-    for (size_t i = 0; i < suspects.ids.count; i++) {
-        struct slice id = next_id(&suspects.ids, &at);
-        if (!has_id(&once, id))
-            proof_ids_add(&once, id);
-    }
-    if (!err && once.count > 0)
-        err = compare(proof, &once, deal_with_suspect, NULL, error);
-    proof_ids_done(&once);
-    proof_ids_done(&suspects.ids);
+    list_suspects(&suspects, &again);
+    if (!err && again.count > 0)
+        err = compare(proof, &again, deal_with_suspect, NULL, error);
+    proof_ids_done(&again);
+    free(suspects.flags);
     if (err)
         return err;
     proof->looked_at += ids->count;
