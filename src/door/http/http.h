@@ -87,8 +87,8 @@ void http_set_limits(struct http *http, const struct http_limits *limits);
 /* Any thread: service_safe() may have grown. */
 void http_wake_all(struct http *http);
 
-/* A metrics_door_fn: `http` is the door. Any thread. */
-void http_metrics(void *http, struct metrics_door *ret_door);
+/* A metrics_door_fn: `arg` is the door. Any thread. */
+void http_metrics(void *arg, struct metrics_door *ret_door);
 
 /* NULL does nothing. */
 void http_free(struct http *http);
