@@ -487,6 +487,46 @@ class Erasure(ProofCase):
         self.erase(client, "Persephone")
         self.assert_forgotten(server, client, "Persephone", b"Persephone")
 
+    POISON = ("CREATE TRIGGER poison BEFORE INSERT ON entries WHEN new.id = 'bad' "
+              "BEGIN SELECT RAISE(ABORT, 'poison'); END")
+
+    def assert_erased_from_bad(self, server, client):
+        self.assertEqual(client.call("COUNTS", "bad"), ["like", 1, "dislike", 0])
+        self.assertEqual(client.call("MEMBERS", "bad", "like"), ["0", ["Ulysses"]])
+        self.assert_forgotten(server, client, "Persephone", b"Persephone")
+
+    def test_it_waits_for_what_the_store_refuses(self):
+        server = self.server(*self.SMALL_SEGMENTS)
+        client = self.client(server)
+        self.fill(client, "Persephone")
+        base = self.open(server)
+        base.execute(self.POISON)
+        client.pipeline([("LIKE", "bad", "Persephone"), ("LIKE", "bad", "Ulysses")])
+        tallyd.wait_until(lambda: "RETRYING" in self.states(server), 10, "it is refused")
+        number = client.call("USER.ERASE", "Persephone")
+        time.sleep(0.5)
+        self.assertIsNone(self.ended(client, number))
+        base.execute("DROP TRIGGER poison")
+        task = tallyd.wait_until(lambda: self.ended(client, number), 40, "the task ends")
+        self.assertEqual(task["state"], "done", task)
+        self.assert_erased_from_bad(server, client)
+
+    def test_dead_letters_come_first(self):
+        server = self.server(*self.SMALL_SEGMENTS)
+        client = self.client(server)
+        self.fill(client, "Persephone")
+        base = self.open(server)
+        base.execute(self.POISON)
+        client.pipeline([("LIKE", "bad", "Persephone"), ("LIKE", "bad", "Ulysses")])
+        task = self.task(client, "USER.ERASE", "Persephone", timeout_s=60)
+        self.assertEqual(task["state"], "failed", task)
+        self.assertRegex(task["text"], "dead letters name the user: redrive or discard them")
+        base.execute("DROP TRIGGER poison")
+        self.assertEqual(client.call("DLQ", "REDRIVE", "ALL"), 1)
+        self.wait_value(server, "bad/like", 2)
+        self.erase(client, "Persephone")
+        self.assert_erased_from_bad(server, client)
+
     def test_others_go_on_meanwhile(self):
         server = self.server(*self.SMALL_SEGMENTS)
         client = self.client(server)

@@ -103,5 +103,47 @@ TEST(it_can_be_done_twice_and_for_somebody_who_was_never_here)
     pipe_free(pipe);
 }
 
+struct returner {
+    struct pipe *pipe;
+    atomic_bool stop;
+};
+
+static void *come_and_go(void *arg)
+{
+    struct returner *returner = arg;
+    for (unsigned i = 0; !atomic_load(&returner->stop); i++) {
+        pipe_react(returner->pipe, "video2", name, (uint8_t)(i % 2));
+        if (i % 4 == 0)
+            pipe_nap();
+    }
+    return NULL;
+}
+
+/* Whatever happens meanwhile is in memory, in the store and in the log, or in none of them. */
+TEST(who_comes_back_meanwhile_is_one_user_in_all_places)
+{
+    struct pipe *pipe = pipe_new();
+    pipe_react(pipe, "video2", "bob", 1);
+    for (unsigned turn = 0; turn < 12; turn++) {
+        pipe_react(pipe, "video1", name, 1);
+        struct returner returner = {.pipe = pipe};
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, come_and_go, &returner), 0);
+        struct desk_task task = erase(pipe);
+        assert_true(task.state == DESK_DONE || strstr(task.text, "goes on reacting"));
+        atomic_store(&returner.stop, true);
+        pthread_join(thread, NULL);
+        pipe_settle(pipe);
+        struct desk_task audit =
+            pipe_task(pipe, desk_start_audit(pipe->service.desk, SLICE("*"), false));
+        assert_int_equal(audit.found, 0);
+        int64_t likes = pipe_value(pipe, "video2/like");
+        pipe_reopen(pipe);
+        assert_int_equal(pipe_value(pipe, "video2/like"), likes);
+    }
+    pipe_free(pipe);
+}
+
 RUN(cmocka_unit_test(no_file_holds_the_name_any_more_and_counts_are_right),
+    cmocka_unit_test(who_comes_back_meanwhile_is_one_user_in_all_places),
     cmocka_unit_test(it_can_be_done_twice_and_for_somebody_who_was_never_here))
