@@ -210,25 +210,6 @@ static enum err apply_carefully(struct sqlite_store *store, struct store_batch *
 
 /* ---- the rest of a batch ---- */
 
-static enum err add_key(struct sqlite_store *store, const struct state_key *key,
-                        struct error *error)
-{
-    sqlite3_stmt *statement = db_take(&store->db, SQL_KEY_ADD, error);
-    if (!statement)
-        return ERR_UNAVAILABLE;
-    db_bind_int(statement, 1, (int64_t)key->low);
-    db_bind_int(statement, 2, (int64_t)key->high);
-    db_bind_int(statement, 3, (int64_t)key->fingerprint);
-    db_bind_int(statement, 4, key->changed);
-    if (key->held.size > 0)
-        db_bind_text(statement, 5, key->held);
-    else
-        db_bind_null(statement, 5);
-    db_bind_number(statement, 6, &key->value, &store->digits);
-    db_bind_int(statement, 7, key->time_ms);
-    return db_run(&store->db, statement, error);
-}
-
 static enum err add_poison(struct sqlite_store *store, const struct store_poison *poison,
                            struct error *error)
 {
@@ -268,7 +249,7 @@ static enum err add_rest(struct sqlite_store *store, struct store_batch *batch, 
 {
     enum err err = ERR_OK;
     for (size_t i = 0; i < batch->key_count && !err; i++)
-        err = add_key(store, &batch->keys[i], error);
+        err = keys_add(store, &batch->keys[i], error);
     for (size_t i = 0; i < batch->poison_count && !err; i++)
         err = add_poison(store, &batch->poison[i], error);
     for (size_t i = 0; i < batch->repair_count && !err; i++)
@@ -312,6 +293,7 @@ static enum err attempt(struct sqlite_store *store, struct store_batch *batch, b
 {
     struct state_mark before = store->mark;
     bool merged = false;
+    bool keys_were_merged = false;
     enum err err = check_mark(store, batch, error);
     if (!err)
         err = add_kinds(store, batch, error);
@@ -327,6 +309,8 @@ static enum err attempt(struct sqlite_store *store, struct store_batch *batch, b
     if (!err)
         err = users_merge(store, false, &merged, error);
     if (!err)
+        err = keys_merge(store, &keys_were_merged, error);
+    if (!err)
         err = move_mark(store, batch, &before, error);
     /* What is refused outside of a unit is not the fault of any. */
     if (err == ERR_REFUSED) {
@@ -339,6 +323,8 @@ static enum err attempt(struct sqlite_store *store, struct store_batch *batch, b
     err = store_commit(store, error);
     if (!err && merged)
         users_merged(store);
+    if (!err && keys_were_merged)
+        keys_merged(store);
     return err;
 }
 

@@ -74,6 +74,9 @@ static const char *const steps[] = {
     "  fingerprint INTEGER NOT NULL,"
     "  changed INTEGER NOT NULL, held TEXT, value,"
     "  time_ms INTEGER NOT NULL);"
+    "CREATE TABLE key_index(" /* generation: row / 2^20; hash: low */
+    "  generation INTEGER, hash INTEGER, row INTEGER, PRIMARY KEY(generation, hash, row))"
+    "  WITHOUT ROWID;"
     "CREATE TABLE bases(" /* what a recount begins with */
     "  id TEXT PRIMARY KEY, sum NOT NULL, discarded NOT NULL) WITHOUT ROWID;"
     "CREATE TABLE audit_trail("
@@ -87,9 +90,10 @@ static const char *const steps[] = {
     "  segment INTEGER NOT NULL, position INTEGER NOT NULL,"
     "  counters INTEGER NOT NULL, items INTEGER NOT NULL, members INTEGER NOT NULL,"
     "  next_user INTEGER NOT NULL, indexed_users INTEGER NOT NULL,"
+    "  indexed_keys INTEGER NOT NULL,"
     "  base_segment INTEGER NOT NULL, base_position INTEGER NOT NULL,"
     "  updated_ms INTEGER NOT NULL);"
-    "INSERT INTO progress VALUES(1,0,0,0,0,0,0,0,0,0,0);"
+    "INSERT INTO progress VALUES(1,0,0,0,0,0,0,0,0,0,0,0);"
 
     "CREATE VIEW counters(id, value, updated, incarnation, settings, expires) AS"
     "  SELECT id, value, strftime('%Y-%m-%dT%H:%M:%fZ', updated_ms / 1000.0, 'unixepoch'),"

@@ -129,6 +129,8 @@ static enum err load_memory(struct sqlite_store *store, struct error *error)
     if (!err)
         err = users_load(store, error);
     if (!err)
+        err = keys_load(store, error);
+    if (!err)
         err = store_read_ends(store, error);
     if (!err)
         err = lives_load(store, error);
@@ -446,6 +448,7 @@ static void sqlite_close(struct store *base)
     db_close(&store->db);
     ids_done(&store->ids);
     ids_done(&store->tail);
+    ids_done(&store->key_tail);
     lock_done(&store->tail_lock);
     lock_done(&store->stats_lock);
     free(store->gaps);
@@ -523,6 +526,7 @@ enum err sqlite_store_open(struct env *env, const struct sqlite_store_options *o
         store->options.cache_bytes = CACHE_BYTES;
     ids_init(&store->ids, IDS_MAX);
     ids_init(&store->tail, 0);
+    ids_init(&store->key_tail, 0);
     lock_init(&store->tail_lock);
     lock_init(&store->stats_lock);
     buffer_init(&store->sets, SCRATCH_MAX);

@@ -501,6 +501,63 @@ TEST(many_named_users_are_found_before_and_after_they_are_merged_into_the_index)
     assert_string_equal(rig_load(rig, "v"), "v like=100000 slices=64");
 }
 
+static void keep_value(void *arg, const struct state_key *key)
+{
+    *(int64_t *)arg = key->value.small;
+}
+
+static int64_t value_of_key(uint64_t key)
+{
+    int64_t value = -1;
+    enum err err = store_find_key(rig->reader, key * UINT64_C(0x9e3779b97f4a7c15), key, keep_value,
+                                  &value, NULL);
+    assert_true(err == ERR_OK || err == ERR_NOT_FOUND);
+    return value;
+}
+
+/* Keys from..from+count, whose answers are themselves times `by`. */
+static void add_keys(uint64_t from, uint64_t count, int64_t by)
+{
+    static struct state_key keys[50000];
+    for (uint64_t i = 0; i < count; i++)
+        keys[i] = (struct state_key){
+            .low = (from + i) * UINT64_C(0x9e3779b97f4a7c15),
+            .high = from + i,
+            .value = number_of((int64_t)(from + i) * by),
+            .time_ms = rig->now_ms,
+        };
+    struct store_batch batch = rig_batch(rig);
+    batch.keys = keys;
+    batch.key_count = count;
+    assert_int_equal(store_apply(rig->store, &batch, NULL), ERR_OK);
+    rig->mark = batch.after;
+}
+
+TEST(many_keys_are_found_before_and_after_they_are_merged_into_the_index)
+{
+    for (uint64_t from = 1; from < 150000; from += 50000) {
+        add_keys(from, 50000, 1);
+        rig->now_ms += 1000;
+    }
+    /* One of them once more, after its time: the newest answer counts. */
+    add_keys(100, 1, 7);
+    for (unsigned round = 0; round < 2; round++) {
+        assert_int_equal(value_of_key(1), 1);
+        assert_int_equal(value_of_key(100), 700);
+        assert_int_equal(value_of_key(77777), 77777);
+        assert_int_equal(value_of_key(150000), 150000);
+        assert_int_equal(value_of_key(150001), -1);
+        rig_reopen(rig);
+    }
+    uint64_t removed;
+    assert_int_equal(store_thin(rig->store, 0, 0, rig->now_ms - 2500, 100000, &removed, NULL),
+                     ERR_OK);
+    assert_int_equal(removed, 50000);
+    assert_int_equal(value_of_key(1), -1);
+    assert_int_equal(value_of_key(100), 700);
+    assert_int_equal(value_of_key(77777), 77777);
+}
+
 /* ---- kill -9 ---- */
 
 /* Applies batches until it is killed: each adds 1 to "c" and a like to "v". */
@@ -575,4 +632,5 @@ RUN(CASE(locked_by_another_program_is_an_outage), CASE_FAILING(no_space_is_an_ou
     CASE(nobody_else_may_read_the_file), CASE(readers_see_one_moment_while_the_writer_goes_on),
     CASE_EXCLUSIVE(in_exclusive_mode_one_connection_serves_all),
     CASE(many_named_users_are_found_before_and_after_they_are_merged_into_the_index),
+    CASE(many_keys_are_found_before_and_after_they_are_merged_into_the_index),
     CASE(killed_at_any_time_the_store_is_as_its_mark_says))
