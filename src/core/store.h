@@ -238,8 +238,8 @@ struct store_ops {
     enum err (*rebase)(struct store *store, const struct slice *ids, const struct number *sums,
                        size_t count, struct log_position position, struct error *error);
 
-    /* Forgets a user who holds nothing any more: name, history, index; nothing of the
-     * name is left in its files when this returns. `stub` stands in the history instead. */
+    /* Forgets a user who holds nothing any more, else ERR_BUSY: name, history, index; nothing of
+     * the name is left in its files when this returns. `stub` stands in the history instead. */
     enum err (*erase)(struct store *store, struct slice user, struct slice stub, int64_t now_ms,
                       uint64_t *ret_rows, struct error *error);
 

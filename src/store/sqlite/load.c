@@ -463,12 +463,11 @@ enum err sqlite_find_key(struct store_reader *base, uint64_t low, uint64_t high,
     enum err err = reader_begin_whole(reader, error);
     if (err)
         return err;
-    int64_t row;
-    err = keys_find(store_behind(reader), reader->db, low, high, &row, error);
-    sqlite3_stmt *statement = err ? NULL : db_take(reader->db, SQL_KEY, error);
+    sqlite3_stmt *statement = db_take(reader->db, SQL_KEY_FIND, error);
     if (!statement)
-        return reader_end(reader, err ? err : ERR_UNAVAILABLE);
-    db_bind_int(statement, 1, row);
+        return reader_end(reader, ERR_UNAVAILABLE);
+    db_bind_int(statement, 1, (int64_t)low);
+    db_bind_int(statement, 2, (int64_t)high);
     err = db_step(reader->db, statement, error);
     if (!err) {
         err = visit_key(statement, visit, arg, error);
@@ -592,19 +591,19 @@ enum err sqlite_scan(struct store_reader *base, uint64_t *cursor, uint32_t limit
 }
 
 /* What `user` holds on the item of a row. */
-static enum err held_on(struct sqlite_reader *reader, const struct entry *entry, struct slice name,
-                        bool named, uint32_t number, uint8_t *ret_kind, struct error *error)
+enum err entry_held(struct db *db, const struct entry *entry, struct slice name, bool named,
+                    uint32_t number, uint8_t *ret_kind, struct error *error)
 {
     enum err err;
     if (entry->slices == 1) {
         err = sets_find(entry->members, named, number, ret_kind);
     } else {
-        sqlite3_stmt *statement = db_take(reader->db, SQL_MEMBERS, error);
+        sqlite3_stmt *statement = db_take(db, SQL_MEMBERS, error);
         if (!statement)
             return ERR_UNAVAILABLE;
         uint32_t slice = bucket_slice(bucket_of(entry->id, name));
         db_bind_int(statement, 1, entry->number * (int64_t)STATE_SLICES + slice);
-        err = db_step(reader->db, statement, error);
+        err = db_step(db, statement, error);
         *ret_kind = 0;
         if (err)
             return err == ERR_NOT_FOUND ? ERR_OK : err;
@@ -642,7 +641,7 @@ static enum err items_of(struct sqlite_reader *reader, struct slice user, uint64
         uint8_t kind = 0;
         if (entry.type != ENTRY_ITEM)
             continue;
-        err = held_on(reader, &entry, user, named, number, &kind, error);
+        err = entry_held(reader->db, &entry, user, named, number, &kind, error);
         if (err) {
             sqlite3_reset(statement);
             return err;

@@ -3,7 +3,6 @@
  *   sqlite.c   opening, transactions, how far it is, figures
  *   apply.c    a batch: users, units, keys, poison, mark
  *   unit.c     what one unit does to its row, its members and the history
- *   keys.c     idempotency keys, and the index by their hashes
  *   users.c    numbers of named users, and the index from name to number
  *   lives.c    units that wait: retries, dead letters
  *   tend.c     thinning, mending, bases, erasing
@@ -93,9 +92,7 @@ struct sqlite_store {
     struct ids ids; /* stable hash of an id -> entries.number: where it probably is */
 
     struct lock tail_lock;
-    struct ids key_tail;  /* low half of a key's hash -> keys.row: those that key_index lacks */
-    int64_t indexed_keys; /* rows up to here are in key_index */
-    struct ids tail;      /* stable hash of a name -> number + 1: those that user_index lacks */
+    struct ids tail; /* stable hash of a name -> number + 1: those that user_index lacks */
     _Atomic int64_t wal_pages;
 
     /* figures for stats(), as of the last commit */
@@ -198,6 +195,8 @@ enum err users_load(struct sqlite_store *store, struct error *error);
 enum err users_add(struct sqlite_store *store, const struct store_batch *batch,
                    struct error *error);
 enum err users_reserve(struct sqlite_store *store, uint32_t next, struct error *error);
+enum err entry_held(struct db *db, const struct entry *entry, struct slice name, bool named,
+                    uint32_t number, uint8_t *ret_kind, struct error *error);
 enum err users_remove(struct sqlite_store *store, uint32_t number, struct error *error);
 enum err users_number(struct sqlite_store *store, const struct store_reaction *reaction,
                       uint32_t *ret_number, struct error *error);
@@ -209,18 +208,6 @@ enum err users_merge(struct sqlite_store *store, bool at_once, bool *ret_merged,
 void users_merged(struct sqlite_store *store); /* and it is committed */
 
 /* --- lives.c --- */
-
-/* --- keys.c --- */
-
-enum err keys_load(struct sqlite_store *store, struct error *error);
-enum err keys_add(struct sqlite_store *store, const struct state_key *key, struct error *error);
-/* Moves keys from the tail to the index when there are enough of them. */
-enum err keys_merge(struct sqlite_store *store, bool *ret_merged, struct error *error);
-void keys_merged(struct sqlite_store *store); /* and it is committed */
-enum err keys_thinned(struct sqlite_store *store, struct error *error);
-/* The row of a key; ERR_NOT_FOUND. */
-enum err keys_find(struct sqlite_store *store, struct db *db, uint64_t low, uint64_t high,
-                   int64_t *ret_row, struct error *error);
 
 void delta_bind(sqlite3_stmt *statement, int index, struct slice delta);
 enum err lives_load(struct sqlite_store *store, struct error *error);

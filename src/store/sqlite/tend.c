@@ -143,8 +143,6 @@ enum err sqlite_thin(struct store *base, int64_t lives_before_ms, int64_t histor
         err = thin_table(store, SQL_HISTORY_THIN, history_before_ms, limit, &history, error);
     if (!err)
         err = thin_table(store, SQL_KEYS_THIN, keys_before_ms, limit, ret_removed, error);
-    if (!err && keys_before_ms != 0)
-        err = keys_thinned(store, error);
     *ret_removed += history;
     /* Once no history is left to go, nothing speaks of items that were deleted before. */
     if (!err && history == 0) {
@@ -305,16 +303,43 @@ enum err sqlite_base(struct store_reader *base, struct slice id, struct number *
 
 /* ---- erasing ---- */
 
-/* `user` as the history has it. */
-static enum err erase_history(struct sqlite_store *store, int64_t user, struct slice stub,
-                              uint64_t *ret_rows, struct error *error)
+/* Does the user hold anything, as the history has it and the sets confirm? */
+static enum err check_holds_nothing(struct sqlite_store *store, struct slice name, int64_t user,
+                                    struct error *error)
 {
+    sqlite3_stmt *statement = db_take(&store->db, SQL_HISTORY_HELD, error);
+    if (!statement)
+        return ERR_UNAVAILABLE;
+    db_bind_int(statement, 1, user);
+    enum err err;
+    while (!(err = db_step(&store->db, statement, error))) {
+        struct entry entry;
+        uint8_t kind = 0;
+        entry_read(statement, &entry);
+        err = entry_held(&store->db, &entry, name, user < 0,
+                         (uint32_t)(user < 0 ? -1 - user : user), &kind, error);
+        if (!err && kind != 0)
+            err = error_set(error, ERR_BUSY, "the user holds reactions again");
+        if (err)
+            break;
+    }
+    sqlite3_reset(statement);
+    return err == ERR_NOT_FOUND ? ERR_OK : err;
+}
+
+/* `user` as the history has it. */
+static enum err erase_history(struct sqlite_store *store, struct slice name, int64_t user,
+                              struct slice stub, uint64_t *ret_rows, struct error *error)
+{
+    enum err err = check_holds_nothing(store, name, user, error);
+    if (err)
+        return err;
     sqlite3_stmt *statement = db_take(&store->db, SQL_HISTORY_STUB, error);
     if (!statement)
         return ERR_UNAVAILABLE;
     db_bind_int(statement, 1, user);
     db_bind_text(statement, 2, stub);
-    enum err err = db_run(&store->db, statement, error);
+    err = db_run(&store->db, statement, error);
     *ret_rows = err ? 0 : (uint64_t)sqlite3_changes64(store->db.handle);
     return err;
 }
@@ -340,7 +365,7 @@ static enum err erase_name(struct sqlite_store *store, struct slice user, struct
     enum err err = users_of_name(store, &store->db, user, &number, error);
     if (err)
         return err == ERR_NOT_FOUND ? ERR_OK : err;
-    err = erase_history(store, -1 - (int64_t)number, stub, ret_rows, error);
+    err = erase_history(store, user, -1 - (int64_t)number, stub, ret_rows, error);
     if (!err)
         err = unindex(store, user, number, error);
     if (!err)
@@ -405,7 +430,7 @@ static enum err erase_rows(struct sqlite_store *store, struct slice user, struct
     if (err)
         return err;
     if (user_is_numeric(user, &number))
-        err = erase_history(store, number, stub, ret_rows, error);
+        err = erase_history(store, user, number, stub, ret_rows, error);
     else
         err = erase_name(store, user, stub, ret_rows, error);
     if (!err)
