@@ -463,11 +463,12 @@ enum err sqlite_find_key(struct store_reader *base, uint64_t low, uint64_t high,
     enum err err = reader_begin_whole(reader, error);
     if (err)
         return err;
-    sqlite3_stmt *statement = db_take(reader->db, SQL_KEY_FIND, error);
+    int64_t row;
+    err = keys_find(store_behind(reader), reader->db, low, high, &row, error);
+    sqlite3_stmt *statement = err ? NULL : db_take(reader->db, SQL_KEY, error);
     if (!statement)
-        return reader_end(reader, ERR_UNAVAILABLE);
-    db_bind_int(statement, 1, (int64_t)low);
-    db_bind_int(statement, 2, (int64_t)high);
+        return reader_end(reader, err ? err : ERR_UNAVAILABLE);
+    db_bind_int(statement, 1, row);
     err = db_step(reader->db, statement, error);
     if (!err) {
         err = visit_key(statement, visit, arg, error);

@@ -3,6 +3,7 @@
  *   sqlite.c   opening, transactions, how far it is, figures
  *   apply.c    a batch: users, units, keys, poison, mark
  *   unit.c     what one unit does to its row, its members and the history
+ *   keys.c     idempotency keys, and the index by their hashes
  *   users.c    numbers of named users, and the index from name to number
  *   lives.c    units that wait: retries, dead letters
  *   tend.c     thinning, mending, bases, erasing
@@ -92,7 +93,9 @@ struct sqlite_store {
     struct ids ids; /* stable hash of an id -> entries.number: where it probably is */
 
     struct lock tail_lock;
-    struct ids tail; /* stable hash of a name -> number + 1: those that user_index lacks */
+    struct ids key_tail;  /* low half of a key's hash -> keys.row: those that key_index lacks */
+    int64_t indexed_keys; /* rows up to here are in key_index */
+    struct ids tail;      /* stable hash of a name -> number + 1: those that user_index lacks */
     _Atomic int64_t wal_pages;
 
     /* figures for stats(), as of the last commit */
@@ -206,6 +209,18 @@ enum err users_of_name(struct sqlite_store *store, struct db *db, struct slice n
 enum err users_merge(struct sqlite_store *store, bool at_once, bool *ret_merged,
                      struct error *error);
 void users_merged(struct sqlite_store *store); /* and it is committed */
+
+/* --- keys.c --- */
+
+enum err keys_load(struct sqlite_store *store, struct error *error);
+enum err keys_add(struct sqlite_store *store, const struct state_key *key, struct error *error);
+/* Moves keys from the tail to the index when there are enough of them. */
+enum err keys_merge(struct sqlite_store *store, bool *ret_merged, struct error *error);
+void keys_merged(struct sqlite_store *store); /* and it is committed */
+enum err keys_thinned(struct sqlite_store *store, struct error *error);
+/* The row of a key; ERR_NOT_FOUND. */
+enum err keys_find(struct sqlite_store *store, struct db *db, uint64_t low, uint64_t high,
+                   int64_t *ret_row, struct error *error);
 
 /* --- lives.c --- */
 

@@ -126,12 +126,22 @@
                   "retry_count, created_ms, failed_ms FROM dead_letters WHERE event_id=?1")        \
     /* keys, bases, audit trail */                                                                 \
     X(SQL_KEY_ADD, "INSERT INTO keys VALUES(NULL, ?1, ?2, ?3, ?4, ?5, ?6, ?7)")                    \
-    X(SQL_KEY_FIND, "SELECT row, low, high, fingerprint, changed, held, value, time_ms "           \
-                    "FROM keys WHERE low=?1 AND high=?2 ORDER BY row DESC LIMIT 1")                \
+    X(SQL_KEY, "SELECT row, low, high, fingerprint, changed, held, value, time_ms FROM keys "      \
+               "WHERE row=?1")                                                                     \
+    X(SQL_KEY_LOWS, "SELECT row, low FROM keys WHERE row>?1 ORDER BY row")                         \
+    X(SQL_KEYS_INDEXED, "SELECT indexed_keys FROM progress")                                       \
+    X(SQL_KEYS_INDEXED_SET, "UPDATE progress SET indexed_keys=?1")                                 \
+    X(SQL_KEY_INDEX_ADD, "INSERT OR IGNORE INTO key_index VALUES(?1, ?2, ?3)")                     \
+    X(SQL_KEY_INDEX_FIND, "SELECT row FROM key_index WHERE generation=?1 AND hash=?2")             \
+    X(SQL_KEY_INDEX_ENDS, "SELECT (SELECT min(generation) FROM key_index), "                       \
+                          "(SELECT max(generation) FROM key_index)")                               \
+    X(SQL_KEY_INDEX_THIN,                                                                          \
+      "DELETE FROM key_index WHERE generation<(SELECT min(row) FROM keys)>>?1")                    \
     X(SQL_KEYS_FROM, "SELECT row, low, high, fingerprint, changed, held, value, time_ms "          \
                      "FROM keys WHERE row>?1 ORDER BY row LIMIT ?2")                               \
     X(SQL_KEYS_THIN, "DELETE FROM keys WHERE row<=(SELECT max(row) FROM (SELECT row FROM keys "    \
-                     "ORDER BY row LIMIT ?2)) AND time_ms<?1")                                     \
+                     "ORDER BY row LIMIT ?2)) AND time_ms<?1 AND "                                 \
+                     "row<(SELECT max(row) FROM keys)")                                            \
     X(SQL_RAWS, "SELECT row, raw FROM waiting WHERE raw NOT NULL")                                 \
     X(SQL_RAW_SET, "UPDATE waiting SET raw=?2 WHERE row=?1")                                       \
     X(SQL_LETTER_RAWS, "SELECT row, raw FROM dead_letters WHERE raw NOT NULL")                     \

@@ -143,6 +143,8 @@ enum err sqlite_thin(struct store *base, int64_t lives_before_ms, int64_t histor
         err = thin_table(store, SQL_HISTORY_THIN, history_before_ms, limit, &history, error);
     if (!err)
         err = thin_table(store, SQL_KEYS_THIN, keys_before_ms, limit, ret_removed, error);
+    if (!err && keys_before_ms != 0)
+        err = keys_thinned(store, error);
     *ret_removed += history;
     /* Once no history is left to go, nothing speaks of items that were deleted before. */
     if (!err && history == 0) {
