@@ -47,7 +47,7 @@ static sqlite3_stmt *walk_tail(struct sqlite_store *store, struct error *error)
     return statement;
 }
 
-enum err keys_load(struct sqlite_store *store, struct error *error)
+enum err keys_read(struct sqlite_store *store, struct error *error)
 {
     keys_merged(store);
     enum err err = read_indexed(store, error);

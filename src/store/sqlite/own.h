@@ -212,7 +212,7 @@ void users_merged(struct sqlite_store *store); /* and it is committed */
 
 /* --- keys.c --- */
 
-enum err keys_load(struct sqlite_store *store, struct error *error);
+enum err keys_read(struct sqlite_store *store, struct error *error);
 enum err keys_add(struct sqlite_store *store, const struct state_key *key, struct error *error);
 /* Moves keys from the tail to the index when there are enough of them. */
 enum err keys_merge(struct sqlite_store *store, bool *ret_merged, struct error *error);

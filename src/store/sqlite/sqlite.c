@@ -129,7 +129,7 @@ static enum err load_memory(struct sqlite_store *store, struct error *error)
     if (!err)
         err = users_load(store, error);
     if (!err)
-        err = keys_load(store, error);
+        err = keys_read(store, error);
     if (!err)
         err = store_read_ends(store, error);
     if (!err)
