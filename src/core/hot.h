@@ -125,7 +125,7 @@ struct hot_found {
                                   * moment: those of users of this slice are replayed on top */
     size_t pending_count;
     uint32_t user_number;        /* USER */
-    const struct state_key *key; /* KEY; NULL with ERR_OK: all were told, look again */
+    const struct state_key *key; /* KEY */
     const struct slice *names;   /* NAMES: for each of want->numbers; size 0 = there is none */
 };
 

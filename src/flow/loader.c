@@ -16,13 +16,7 @@
 #define NOTHING_TO_DO UINT64_MAX
 #define NAMES_BYTES   ((size_t)HOT_NAMES_MAX * (LIMIT_USER_BYTES + 8))
 
-/* A key cannot be looked up quickly, only all of them can be read: so they come first. */
-enum telling { TELL_KEYS, TELL_IDS, TELL_USERS, TOLD_ALL };
-
-struct wanted_key {
-    uint64_t low;
-    uint64_t high;
-};
+enum telling { TELL_IDS, TELL_USERS, TELL_KEYS, TOLD_ALL };
 
 struct loader {
     struct loader_options options;
@@ -30,10 +24,7 @@ struct loader {
     enum telling telling;
     uint64_t cursor;
     uint64_t told;
-    uint32_t served;          /* wants since the last piece of the telling */
-    struct wanted_key *later; /* owned; keys that were wanted before all were told */
-    size_t later_count;
-    size_t later_room;
+    uint32_t served;     /* wants since the last piece of the telling */
     struct buffer names; /* of a want */
     struct slice *found_names;
 
@@ -65,7 +56,6 @@ void loader_free(struct loader *loader)
     store_reader_close(loader->reader);
     buffer_done(&loader->names);
     free(loader->found_names);
-    free(loader->later);
     bell_done(&loader->bell);
     free(loader);
 }
@@ -249,29 +239,7 @@ static enum err tell_some(struct loader *loader, struct error *error)
     return ERR_OK;
 }
 
-static const enum hot_want_kind told_kinds[] = {HOT_WANT_KEY, HOT_WANT_TARGET, HOT_WANT_USER};
-
-/* Looking for one of many takes as long as telling them all: who wants one waits for that. */
-static void put_off(struct loader *loader, const struct hot_want *want)
-{
-    if (loader->later_count == loader->later_room) {
-        loader->later_room = loader->later_room ? loader->later_room * 2 : 64;
-        loader->later = memory_resize(loader->later, loader->later_room * sizeof(*loader->later));
-    }
-    loader->later[loader->later_count++] = (struct wanted_key){want->key_low, want->key_high};
-}
-
-/* They were among those told, or there are none of them. */
-static void answer_put_off(struct loader *loader, enum err code)
-{
-    for (size_t i = 0; i < loader->later_count; i++) {
-        struct hot_want want = {.kind = HOT_WANT_KEY,
-                                .key_low = loader->later[i].low,
-                                .key_high = loader->later[i].high};
-        hot_loaded(loader->options.hot, &want, &(struct hot_found){.code = code});
-    }
-    loader->later_count = 0;
-}
+static const enum hot_want_kind told_kinds[] = {HOT_WANT_TARGET, HOT_WANT_USER, HOT_WANT_KEY};
 
 void loader_tell_none(struct loader *loader)
 {
@@ -292,13 +260,11 @@ static uint64_t tell(struct loader *loader)
         err = tell_some(loader, &error);
     loader->served = 0;
     if (err) {
-        loader->cursor = 0; /* what stands there next may be another file, in another order */
-        answer_put_off(loader, err);
+        loader->cursor = 0;   /* what stands there next may be another file, in another order */
         return TELL_AGAIN_MS; /* the aggregator tells of the outage */
     }
     if (loader->cursor == 0) {
         hot_told_all(loader->options.hot, kind);
-        answer_put_off(loader, ERR_OK);
         loader->telling++;
         if (loader->telling == TOLD_ALL)
             message_debug("the hot layer knows what the store has rows=%llu",
@@ -307,28 +273,20 @@ static uint64_t tell(struct loader *loader)
     return 0;
 }
 
-static void serve(struct loader *loader, const struct hot_want *want)
-{
-    struct error error;
-    loader->served++;
-    if (want->kind == HOT_WANT_KEY && loader->telling == TELL_KEYS)
-        put_off(loader, want);
-    else
-        (void)answer(loader, want, &error);
-}
-
 uint64_t loader_step(struct loader *loader)
 {
     assert(loader);
 
     struct hot_want want;
     bool is_wanted = hot_wanted(loader->options.hot, &want);
-    if (is_wanted)
-        serve(loader, &want);
-    bool waits = is_wanted && loader->later_count == 0 && loader->served < TELL_AT_LEAST;
+    if (is_wanted) {
+        struct error error;
+        (void)answer(loader, &want, &error);
+        loader->served++;
+    }
     if (loader->telling == TOLD_ALL)
         return is_wanted ? 0 : NOTHING_TO_DO;
-    if (waits)
+    if (is_wanted && loader->served < TELL_AT_LEAST)
         return 0;
     uint64_t wait_ms = tell(loader);
     return is_wanted ? 0 : wait_ms;

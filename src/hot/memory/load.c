@@ -400,7 +400,7 @@ static void loaded_key(struct memory_hot *hot, const struct hot_want *want,
     uint64_t low = want->key_low;
     uint64_t high = want->key_high;
     enum err err = found->code;
-    if (found->code == ERR_OK && found->key) {
+    if (found->code == ERR_OK) {
         const struct state_key *key = found->key;
         low = key->low;
         high = key->high;
