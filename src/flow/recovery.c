@@ -135,6 +135,12 @@ enum err recovery_run(struct env *env, struct log *log, struct hot *hot, struct 
 {
     assert(env && log && hot && ret_recovery);
 
+    struct log_segment first;
+    if (from.segment == 0 && log_segments(log, &first, 1) > 0 && first.number > 1)
+        return error_set(error, ERR_INVALID,
+                         "the log begins with segment %" PRIu64 ": what was before is in the store "
+                         "only, and cannot be left out",
+                         first.number);
     return run(env, log, hot, NULL, from, ret_recovery, error);
 }
 

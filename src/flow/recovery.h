@@ -21,7 +21,8 @@ struct recovery {
 /* Replays the log into the hot layer from `from` on (all zero: everything).
  * Tells of its progress as a message each second, when it takes more than one.
  * ERR_CORRUPT with a text that names the place in the log when an event cannot
- * be read or cannot follow what came before; other errors are the log's. */
+ * be read or cannot follow what came before; ERR_INVALID when the log was trimmed, and is not
+ * everything any more; other errors are the log's. */
 enum err recovery_run(struct env *env, struct log *log, struct hot *hot, struct log_position from,
                       struct recovery *ret_recovery, struct error *error);
 

@@ -194,6 +194,11 @@ class Restarts(PipelineCase):
         self.assert_proved(client)
         self.assertNotRegex(server.messages(), "differs from its events")
 
+        self.assertEqual(server.stop(), 0)
+        server.flags += ["--store", "none"]  # what was trimmed is there only
+        self.assertEqual(server.start_fails(), 1)
+        self.assertRegex(server.messages(), "cannot start: the log begins with segment")
+
     def test_a_store_that_is_moved_away_is_made_anew_from_the_log(self):
         server = self.server(*FAST)
         client = self.client(server)
