@@ -630,6 +630,31 @@ TEST(a_clock_that_goes_back_does_not_hold_retries_up)
     assert_string_equal(retry_due(), "bad refused");
 }
 
+static void count_life(void *arg, const struct store_life *life)
+{
+    (void)life;
+    ++*(unsigned *)arg;
+}
+
+TEST(a_page_of_lives_is_full_although_few_of_them_match)
+{
+    for (int i = 0; i < 20; i++) {
+        rig_add(rig, i % 10 == 0 ? "rare" : "often", 1);
+        rig_apply_ok(rig);
+    }
+    unsigned found = 0;
+    uint64_t cursor = 0;
+    struct store_life_filter filter = {.id = SLICE("rare")};
+    assert_int_equal(store_lives(rig->reader, &filter, &cursor, 2, count_life, &found, NULL),
+                     ERR_OK);
+    assert_int_equal(found, 2);
+
+    assert_int_equal(store_lives(rig->reader, &filter, &cursor, 2, count_life, &found, NULL),
+                     ERR_OK);
+    assert_int_equal(found, 2);
+    assert_int_equal(cursor, 0);
+}
+
 /* ---- users, keys, history ---- */
 
 static void keep_written(void *arg, const struct state_target *target)
@@ -1156,6 +1181,7 @@ int main(void)
         CASE(a_discarded_letter_is_remembered_for_recounts),
         CASE(poison_goes_to_the_letters_and_the_mark_moves_on),
         CASE(a_clock_that_goes_back_does_not_hold_retries_up),
+        CASE(a_page_of_lives_is_full_although_few_of_them_match),
         CASE(users_are_found_by_name_also_when_numbers_come_in_any_order),
         CASE(a_number_that_was_given_out_is_not_given_again),
         CASE(a_unit_without_a_time_leaves_the_last_change_alone),

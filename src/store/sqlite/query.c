@@ -80,8 +80,10 @@ static bool is_waiting(enum lifecycle_state state)
     return state == LIFECYCLE_PENDING || state == LIFECYCLE_RETRYING || state == LIFECYCLE_FAILED;
 }
 
-/* Looks at `limit` rows, so that a rare match does not take for ever; those that wait have an
- * index. */
+/* A rare match does not take for ever: so many rows are looked at, then the caller is asked to
+ * come again. Those that wait have an index. */
+#define LIVES_ROWS_A_STEP 20000u
+
 enum err sqlite_lives(struct store_reader *base, const struct store_life_filter *filter,
                       uint64_t *cursor, uint32_t limit, store_life_fn *visit, void *arg,
                       struct error *error)
@@ -91,19 +93,26 @@ enum err sqlite_lives(struct store_reader *base, const struct store_life_filter 
     if (err)
         return err;
     bool waiting = filter->has_state && is_waiting(filter->state);
-    sqlite3_stmt *statement =
-        walk_back(reader, waiting ? SQL_LIVES_WAITING : SQL_LIVES_BACK, *cursor, limit, error);
+    sqlite3_stmt *statement = walk_back(reader, waiting ? SQL_LIVES_WAITING : SQL_LIVES_BACK,
+                                        *cursor, LIVES_ROWS_A_STEP, error);
     if (!statement)
         return reader_end(reader, ERR_UNAVAILABLE);
     uint32_t seen = 0;
+    uint32_t found = 0;
     struct store_life life = {.row = 0};
-    while (!(err = db_step(reader->db, statement, error))) {
+    while (found < limit && !(err = db_step(reader->db, statement, error))) {
         seen++;
         read_life(statement, &life);
-        if (life_matches(&life, filter))
-            visit(arg, &life);
+        if (!life_matches(&life, filter))
+            continue;
+        found++;
+        visit(arg, &life);
     }
-    return end_walk(reader, err, seen, limit, life.row, cursor);
+    sqlite3_reset(statement);
+    if (err && err != ERR_NOT_FOUND)
+        return reader_end(reader, err);
+    *cursor = found < limit && seen < LIVES_ROWS_A_STEP ? 0 : life.row;
+    return reader_end(reader, ERR_OK);
 }
 
 /* ---- dead letters ---- */
