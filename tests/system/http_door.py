@@ -578,6 +578,12 @@ class Changes(Shared):
             heard += 1
         self.assertLess(heard, 500)
 
+    def test_the_head_of_a_stream_has_no_body(self):
+        raw = self.raw()
+        raw.send(b"HEAD /v1/changes?match=* HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        self.assertEqual(raw.read().status, 200)
+        self.assertTrue(raw.is_closed())
+
     def test_wrong_wishes_are_refused(self):
         for query in ("", "ids=", "match=", "ids=a,,b", "match=" + "x" * 257, "color=red"):
             self.assertEqual(self.web.get(f"/v1/changes?{query}").status, 400)

@@ -42,6 +42,7 @@ struct http_options {
 
     struct http_limits limits;
     size_t output_bytes_max; /* answers of one connection that wait; closed beyond */
+    size_t input_bytes_max;  /* bodies that are not whole yet, of a worker; refused beyond */
     uint32_t head_timeout_s; /* for the request line and headers; 0 = never */
 
     const char *cors_origins; /* "https://a.example,https://b.example"; empty = none */
@@ -56,8 +57,8 @@ struct http_options {
     {                                                                                         \
         .address = "127.0.0.1", .port = 3001,                                                 \
         .limits = {.connections_max = 10000, .idle_timeout_s = 300, .partial_timeout_s = 30}, \
-        .output_bytes_max = 64u << 20, .head_timeout_s = 10, .cors_origins = "", .hosts = "", \
-        .version = "0",                                                                       \
+        .output_bytes_max = 64u << 20, .input_bytes_max = 256u << 20, .head_timeout_s = 10,   \
+        .cors_origins = "", .hosts = "", .version = "0",                                      \
     }
 
 /* NULL with an error when the options make no sense. `service` is borrowed. */

@@ -268,7 +268,7 @@ bool http_call_refuse(struct http_client *client, unsigned status, const char *e
         return false;
     gauge_add(&worker->stats.protocol_errors, 1);
     if (http_worker_may_warn(worker))
-        message_warning("protocol error door=http peer=%s: %s", client->peer, error);
+        message_warning("request refused door=http peer=%s: %s", client->peer, error);
     struct http_call *call = new_call(client);
     http_call_fail(call, http_problem_of_status(status), "%s", error);
     http_client_finish(client);

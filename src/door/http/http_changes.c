@@ -287,11 +287,12 @@ static void answer_begin(struct http_call *call, struct op *ops)
         http_text_add(output, call->origin);
         HTTP_TEXT(output, "\r\nVary: Origin\r\n");
     }
-    HTTP_TEXT(output, "Connection: close\r\n\r\nretry: 1000\n\n");
+    HTTP_TEXT(output, "Connection: close\r\n\r\n");
     if (call->is_head) {
         http_client_finish(client);
         return;
     }
+    HTTP_TEXT(output, "retry: 1000\n\n");
     client->stream->has_begun = true;
     struct http_worker *worker = client->worker;
     for (uint64_t i = 0; i < call->number; i++) {

@@ -79,6 +79,8 @@ void http_client_close(struct http_client *client)
     struct http_worker *worker = client->worker;
     http_changes_forget(client);
     unlink_client(worker, client);
+    worker->input_bytes -= client->counted;
+    client->counted = 0;
     conn_close(client->conn);
     client->conn = NULL;
     client->closing = true;
@@ -220,12 +222,26 @@ static void take_tail(struct http_client *client)
     take_requests(client, data, size);
 }
 
+/* Who sends a large body when many do already is refused: each may, all at once may
+ * not. */
+static void account(struct http_client *client)
+{
+    struct http_worker *worker = client->worker;
+    worker->input_bytes += client->tail.size - client->counted;
+    client->counted = client->tail.size;
+    if (client->counted > SMALL_TAIL_BYTES && !client->closing &&
+        worker->input_bytes > http_door_options(worker->http)->input_bytes_max)
+        (void)http_call_refuse(client, 429, "too many large bodies at once");
+}
+
 static void resume(struct pass_client *base)
 {
     struct http_client *client = (struct http_client *)base;
     if (client->conn && client->base.held == 0 && !client->closing && client->tail.size > 0 &&
         client->tail.size >= client->parser.need)
         take_tail(client);
+    if (client->conn)
+        account(client);
 }
 
 /* False when nothing was read: not yet, or never again. */
@@ -387,6 +403,8 @@ static void ready(void *arg, int what)
         read_into_room(client);
     else
         read_into_tail(client);
+    if (client->conn && client->tail.size != client->counted)
+        account(client);
 }
 
 const struct pass_door http_client_door = {

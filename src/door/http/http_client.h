@@ -43,6 +43,7 @@ struct http_client {
     struct http_parser parser;
     struct buffer tail;        /* a request that is not whole, and what could not be taken yet */
     uint64_t partial_since_ms; /* 0 = the tail is empty */
+    size_t counted;            /* of the tail, in the worker's account */
     bool wants_continue;       /* before it sends the body */
 
     /* output: output.bytes[0] is byte number `dropped` of all that was ever answered */

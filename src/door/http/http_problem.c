@@ -55,6 +55,8 @@ enum http_problem http_problem_of_status(unsigned status)
     switch (status) {
     case 413:
         return HTTP_PROBLEM_TOO_LARGE;
+    case 429:
+        return HTTP_PROBLEM_BUSY;
     case 431:
         return HTTP_PROBLEM_LONG_HEAD;
     case 505:

@@ -59,6 +59,7 @@ struct http_worker {
     struct http_clock clock;
     struct http_text body;       /* of the answer that is being written */
     struct http_json *values;    /* owned, HTTP_JSON_VALUES: of the body that is being read */
+    size_t input_bytes;          /* that lie in tails */
     struct http_client *clients; /* lists */
     struct http_client *dead;
     struct http_lines *lines;     /* batches that go on in the next pass */

@@ -118,6 +118,8 @@ static void *run(void *arg)
     return NULL;
 }
 
+static size_t input_bytes_max; /* of the next scene; 0 = the default */
+
 static struct scene *start(bool is_safe)
 {
     struct scene *scene = calloc(1, sizeof(*scene));
@@ -131,6 +133,8 @@ static struct scene *start(bool is_safe)
                  ACK_DURABLE);
     scene->options = (struct http_options)HTTP_OPTIONS_DEFAULT;
     scene->options.port = 0;
+    if (input_bytes_max > 0)
+        scene->options.input_bytes_max = input_bytes_max;
     scene->http = http_new(&scene->service, &scene->options, 1, &error);
     scene->loop = loop_new(&error);
     assert_non_null(scene->http);
@@ -211,7 +215,7 @@ static void say(int client, const char *text)
 #define LIVE         "GET /livez" END
 
 /* One answer: its status; its body is kept for hear_value(). */
-static char body[1 << 20];
+static char body[4 << 20];
 
 static int hear(int client)
 {
@@ -418,6 +422,42 @@ TEST(a_client_may_go_while_its_lines_are_under_way)
     stop(scene);
 }
 
+TEST(bodies_that_are_not_whole_are_bounded_all_together)
+{
+    input_bytes_max = 1 << 20;
+    struct scene *scene = start(true);
+    input_bytes_max = 0;
+    int clients[4];
+    char *half = malloc(500000);
+    memset(half, ' ', 500000);
+    for (int i = 0; i < 4; i++) {
+        clients[i] = connect_to(scene);
+        say(clients[i], "POST /v1/batch HTTP/1.1\r\nHost: localhost\r\n"
+                        "Content-Type: application/x-ndjson\r\nContent-Length: 500001\r\n\r\n");
+        for (size_t sent = 0; sent < 500000;) {
+            ssize_t more = send(clients[i], half + sent, 500000 - sent, MSG_NOSIGNAL);
+            if (more <= 0)
+                break;
+            sent += (size_t)more;
+        }
+        usleep(20000);
+        if (i >= 2) { /* two halves fill it */
+            assert_int_equal(hear(clients[i]), 429);
+            close(clients[i]);
+        }
+    }
+    say(clients[0], "\n"); /* the first two go on, and make room for others */
+    say(clients[1], "\n");
+    assert_int_equal(hear(clients[0]), 200);
+    assert_int_equal(hear(clients[1]), 200);
+    say_lines(clients[0], "{\"op\":\"add\",\"id\":\"a\"}\n", 30000);
+    assert_int_equal(hear(clients[0]), 200);
+    close(clients[0]);
+    close(clients[1]);
+    free(half);
+    stop(scene);
+}
+
 /* ---- a hot layer that does not have everything ---- */
 
 static struct scene *start_cold(void)
@@ -547,6 +587,7 @@ RUN(cmocka_unit_test(an_answer_leaves_when_the_log_has_reached_its_ticket),
     cmocka_unit_test(a_client_may_go_while_its_answer_waits),
     cmocka_unit_test(many_lines_are_taken_in_stretches_and_answered_when_they_are_safe),
     cmocka_unit_test(a_client_may_go_while_its_lines_are_under_way),
+    cmocka_unit_test(bodies_that_are_not_whole_are_bounded_all_together),
     cmocka_unit_test(what_is_cold_holds_up_its_own_client_alone),
     cmocka_unit_test(what_is_cold_at_the_end_is_freed),
     cmocka_unit_test(what_a_client_has_asked_for_is_done_although_it_has_gone),
