@@ -245,6 +245,40 @@ class Restarts(PipelineCase):
                 self.assertEqual(counted["drift"], 0, counted)
                 self.wait_value(server, counter, int(client.call("GET", counter)))
 
+    def test_killed_at_each_step_of_a_flush(self):
+        """A batch is there as a whole or not at all, whichever of its writes is the last."""
+        self.need_command("strace")
+        server = self.server(*FAST)
+        self.client(server).call("INCR", "views")
+        self.assertEqual(server.stop(), 0)
+        path = self.path(server)
+        sent, kills = 1, 0
+        for when in list(range(1, 12)) + [15, 20, 30, 45]:
+            with self.subTest(when=when):
+                server.under = ["strace", "-f", "-qq", "-o", os.devnull, "-P", path + "-wal",
+                                "-P", path, "-e", "trace=pwrite64",
+                                "-e", f"inject=pwrite64:signal=KILL:when={when}"]
+                try:
+                    server.start()
+                    with server.connect() as client:
+                        for i in range(3000):
+                            client.call("INCR", "views")
+                            sent += 1
+                            client.call("LIKE", f"video{i % 50}", f"user{sent}")
+                except (tallyd.StartError, ConnectionError):
+                    kills += 1
+                server.kill()
+                server.under = []
+                server.start()
+                with server.connect() as client:
+                    views = int(client.call("GET", "views"))
+                    self.assertIn(views, (sent, sent + 1))
+                    sent = views
+                    self.assert_proved(client)
+                    self.wait_value(server, "views", views)
+                self.assertEqual(server.stop(), 0)
+        self.assertEqual(kills, 15)
+
     @staticmethod
     def write(port, seed, stop):
         chance = random.Random(seed)
