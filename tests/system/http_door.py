@@ -104,6 +104,10 @@ class Counters(Shared):
         answer = self.web.get(f"/v1/counters?ids={self.id},nothing-here,{self.id}x/like").json
         self.assertEqual([(one["id"], one["value"]) for one in answer["counters"]],
                          [(self.id, "2"), ("nothing-here", None), (f"{self.id}x/like", "1")])
+        self.web.post(f"/v1/counters/{self.id}%2C1/add", {"delta": 7})
+        comma = self.web.get(f"/v1/counters?ids={self.id}%2C1,{self.id}").json
+        self.assertEqual([one["value"] for one in comma["counters"]], ["7", "2"])
+        self.assertEqual(self.web.get("/v1/counters?ids=%zz").status, 400)
         self.assertEqual(self.web.get("/v1/counters?ids=").status, 400)
         self.assertEqual(self.web.get("/v1/counters?ids=a,,b").status, 400)
         self.assertEqual(self.web.get("/v1/counters?ids=" + ",".join("x" * 1001)).status, 400)
@@ -323,6 +327,21 @@ class Protocol(Shared):
                 tag = self.web.get(other).headers["etag"]
                 self.assertEqual(
                     self.web.ask("GET", other, headers={"If-None-Match": tag}).status, 304)
+
+    def test_every_read_has_a_tag(self):
+        self.web.put(f"/v1/items/{self.id}/reactions/ann")
+        self.web.post(f"/v1/counters/{self.id}c/add")
+        for path in (f"/v1/items/{self.id}/members", f"/v1/counters/{self.id}c/describe",
+                     f"/v1/counters?ids={self.id}c", f"/v1/counters/{self.id}c/events",
+                     f"/v1/counters/{self.id}c/at?time=4000000000000", "/v1/users/ann/reactions",
+                     "/v1/dlq", "/openapi.json"):
+            with self.subTest(path=path):
+                first = self.web.get(path)
+                again = self.web.ask("GET", path, headers={"If-None-Match": first.headers["etag"]})
+                self.assertEqual((first.status, again.status, again.body), (200, 304, b""))
+        members = self.web.get(f"/v1/items/{self.id}/members").headers["etag"]
+        self.web.put(f"/v1/items/{self.id}/reactions/bob")
+        self.assertNotEqual(self.web.get(f"/v1/items/{self.id}/members").headers["etag"], members)
 
     def test_head_is_get_without_the_body(self):
         self.web.post(f"/v1/counters/{self.id}/add", {"delta": 3})
@@ -578,6 +597,14 @@ class Changes(Shared):
             heard += 1
         self.assertLess(heard, 500)
 
+    def test_a_burst_is_told_to_who_reads(self):
+        raw = self.listen(f"match={self.id}*")
+        count = 30000
+        self.web.batch([{"op": "add", "id": f"{self.id}-{n}"} for n in range(count)])
+        heard = set()
+        while len(heard) < count:
+            heard.add(self.event(raw)[1]["id"])
+
     def test_the_head_of_a_stream_has_no_body(self):
         raw = self.raw()
         raw.send(b"HEAD /v1/changes?match=* HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -659,6 +686,19 @@ class Proof(Shared):
         self.assertGreaterEqual(len(self.web.get("/v1/tasks").json["tasks"]), 2)
         self.assertEqual(self.web.get("/v1/tasks/99999").status, 404)
         self.assertEqual(self.web.get("/v1/tasks/x").status, 400)
+
+    def test_a_task_with_a_key_is_started_once(self):
+        key = {"Idempotency-Key": self.id}
+        first = self.web.post("/v1/recounts", {"match": "a*"}, key).json
+        again = self.web.post("/v1/recounts", {"match": "a*"}, key).json
+        self.assertEqual((again["task"], again["repeated"]), (first["task"], True))
+        self.assertFalse(first["repeated"])
+        for other in (self.web.post("/v1/recounts", {"match": "b*"}, key),
+                      self.web.post("/v1/audits", {"match": "a*"}, key),
+                      self.web.delete("/v1/users/nobody", key)):
+            self.assertEqual((other.status, other.problem), (422, "key-reused"))
+        self.assertNotEqual(self.web.post("/v1/recounts", {"match": "a*"}).json["task"], first["task"])
+        self.assertEqual(self.web.post("/v1/dlq/redrive", None, key).status, 400)
 
     def test_the_dead_letters(self):
         self.assertEqual(self.web.get("/v1/dlq").json["letters"], [])

@@ -4,11 +4,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/lock.h"
 #include "base/memory.h"
 #include "door/http/http_door.h"
 #include "door/http/http_openapi.h"
 #include "door/http/http_worker.h"
+
+#define TASK_KEYS    256u
+#define TASK_KEPT_MS 3600000 /* as long as the desk remembers the task itself */
+
+/* What was started with an idempotency key. */
+struct task_key {
+    uint64_t key; /* its hash; all zero = none */
+    uint64_t fingerprint;
+    uint64_t task;
+    int64_t time_ms;
+};
 
 struct http {
     struct service *service; /* borrowed */
@@ -27,7 +39,9 @@ struct http {
     struct gauge partial_timeout_s;
     struct gauge has_password;
 
-    struct lock lock;                 /* of what follows */
+    struct lock lock; /* of what follows */
+    struct task_key task_keys[TASK_KEYS];
+    unsigned next_task_key;
     char password[HTTP_PASSWORD_MAX]; /* filled up with zeros */
     size_t password_size;
 
@@ -255,6 +269,58 @@ bool http_door_is_password(struct http *http, struct slice password)
     lock_release(&http->lock);
     explicit_bzero(said, sizeof(said));
     return differs == 0;
+}
+
+/* ---- tasks ---- */
+
+static uint64_t start_task(const struct http_start *start)
+{
+    switch (start->kind) {
+    case DESK_RECOUNT:
+        return desk_start_recount(start->desk, start->what);
+    case DESK_AUDIT:
+        return desk_start_audit(start->desk, start->what, start->repair);
+    case DESK_ERASE:
+        return desk_start_erase(start->desk, start->what);
+    }
+    abort(); /* not a kind of task */
+}
+
+static const struct task_key *find_task(const struct http *http, uint64_t key, int64_t now_ms)
+{
+    for (unsigned i = 0; i < TASK_KEYS; i++) {
+        const struct task_key *one = &http->task_keys[i];
+        if (one->task != 0 && one->key == key && now_ms - one->time_ms < TASK_KEPT_MS)
+            return one;
+    }
+    return NULL;
+}
+
+/* Finding and starting are one step: the same call twice at once starts one task. */
+enum err http_door_start(struct http *http, const struct http_start *start, struct slice key,
+                         uint64_t *ret_task, bool *ret_repeated)
+{
+    int64_t now_ms = env_wall_ms(http->service->env);
+    uint64_t hash = hash_stable(key);
+    uint64_t fingerprint =
+        hash_stable_seeded(start->what, (uint64_t)start->kind << 1 | start->repair);
+    enum err err = ERR_OK;
+    lock_take(&http->lock);
+    const struct task_key *before = key.data ? find_task(http, hash, now_ms) : NULL;
+    *ret_repeated = before != NULL;
+    if (before && before->fingerprint != fingerprint) {
+        err = ERR_KEY_REUSED;
+    } else if (before) {
+        *ret_task = before->task;
+    } else {
+        *ret_task = start_task(start);
+        err = *ret_task == 0 ? ERR_BUSY : ERR_OK;
+        if (!err && key.data)
+            http->task_keys[http->next_task_key++ % TASK_KEYS] =
+                (struct task_key){hash, fingerprint, *ret_task, now_ms};
+    }
+    lock_release(&http->lock);
+    return err;
 }
 
 /* ---- names ---- */

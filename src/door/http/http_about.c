@@ -32,8 +32,10 @@ void http_index(struct http_call *call)
 static void answer_openapi(struct http_call *call, struct op *ops)
 {
     (void)ops;
-    http_call_send_as(call, 200, SLICE("application/json"), SLICE("Cache-Control: no-cache\r\n"),
-                      http_door_openapi(call->client->worker->http));
+    struct http_text *body = http_call_body(call);
+    http_text_add(body, http_door_openapi(call->client->worker->http));
+    call->client->worker->as_of_at = body->bytes.size;
+    http_call_send(call, 200);
 }
 
 void http_openapi(struct http_call *call)

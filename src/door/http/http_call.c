@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/message.h"
 #include "door/http/http_door.h"
 #include "door/http/http_worker.h"
@@ -391,15 +392,18 @@ bool http_call_query(struct http_call *call, const char *const *names, struct sl
 
     struct slice name;
     struct slice value;
-    while (http_url_field(&call->query, &name, &value)) {
-        if (!name.data) {
+    while (http_url_cut_field(&call->query, &name, &value)) {
+        bool is_good = http_url_decode(&name, true);
+        unsigned i = 0;
+        while (is_good && names[i] && !slice_equal(slice_of(names[i] + (*names[i] == '=')), name))
+            i++;
+        if (is_good && names[i] && *names[i] != '=')
+            is_good = http_url_decode(&value, true);
+        if (!is_good) {
             http_call_fail(call, HTTP_PROBLEM_INVALID,
                            "the query is not percent-encoded UTF-8 without zero bytes");
             return false;
         }
-        unsigned i = 0;
-        while (names[i] && !slice_equal(slice_of(names[i]), name))
-            i++;
         if (!names[i] || ret_values[i].data) {
             int size = (int)(name.size < 64 ? name.size : 64);
             http_call_fail(call, HTTP_PROBLEM_INVALID, "the parameter '%.*s' %s", size, name.data,
@@ -409,6 +413,37 @@ bool http_call_query(struct http_call *call, const char *const *names, struct sl
         ret_values[i] = value;
     }
     return true;
+}
+
+size_t http_call_read_ids(struct http_call *call, struct slice ids)
+{
+    struct pass *pass = pass_of(call);
+    struct error error = {.code = ERR_INVALID, .text = "ids: there is none"};
+    size_t count = 0;
+    while (ids.size > 0) {
+        const char *comma = memchr(ids.data, ',', ids.size);
+        struct slice id = {ids.data, comma ? (size_t)(comma - ids.data) : ids.size};
+        size_t skip = id.size + (comma != NULL);
+        ids.data += skip;
+        ids.size -= skip;
+        bool is_good = count < HTTP_ROUTE_OPS_MAX && http_url_decode(&id, true);
+        if (is_good) {
+            http_call_op(call, OP_GET, id);
+            count++;
+            is_good = pass_check(pass, 1, &error);
+        } else {
+            error_set(&error, ERR_INVALID, "ids: more than %u, or not percent-encoded UTF-8",
+                      HTTP_ROUTE_OPS_MAX);
+        }
+        if (!is_good) {
+            pass_undo(pass, count);
+            http_call_fail_with(call, &error);
+            return 0;
+        }
+    }
+    if (count == 0)
+        http_call_fail_with(call, &error);
+    return count;
 }
 
 #define PAGE_MAX 10000u
@@ -654,11 +689,6 @@ static void send_body(struct http_call *call, unsigned status, struct slice head
     http_call_send_as(call, status, SLICE("application/json"), headers, buffer_slice(&body->bytes));
 }
 
-void http_call_send(struct http_call *call, unsigned status)
-{
-    send_body(call, status, SLICE("Cache-Control: no-store\r\n"));
-}
-
 /* Is `tag` among those that the client has? They are compared as weak ones. */
 static bool has_tag(struct slice had, struct slice tag)
 {
@@ -688,6 +718,19 @@ void http_call_send_tagged(struct http_call *call, struct slice tag)
         send_body(call, 200, headers);
 }
 
+void http_call_send(struct http_call *call, unsigned status)
+{
+    const struct http_worker *worker = call->client->worker;
+    if (status != 200 || !(call->route->flags & HTTP_ROUTE_TAGGED)) {
+        send_body(call, status, SLICE("Cache-Control: no-store\r\n"));
+        return;
+    }
+    char tag[2 * sizeof(uint64_t) + 1];
+    struct slice core = {worker->body.bytes.data, worker->as_of_at};
+    int size = snprintf(tag, sizeof(tag), "%016llx", (unsigned long long)hash_stable(core));
+    http_call_send_tagged(call, (struct slice){tag, (size_t)size});
+}
+
 void http_call_problem(struct http_call *call, enum http_problem problem, const char *detail)
 {
     struct http_text *body = http_call_body(call);
@@ -713,8 +756,10 @@ bool http_call_answer_error(struct http_call *call, const struct op *op)
 
 void http_call_as_of(struct http_call *call, struct http_text *to)
 {
+    struct http_worker *worker = call->client->worker;
+    worker->as_of_at = to->bytes.size;
     HTTP_TEXT(to, ",\"as_of\":\"");
-    http_text_add(to, http_clock_time(&call->client->worker->clock));
+    http_text_add(to, http_clock_time(&worker->clock));
     HTTP_TEXT(to, "\"");
 }
 

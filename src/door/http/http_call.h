@@ -82,9 +82,13 @@ void http_call_fail(struct http_call *call, enum http_problem problem, const cha
 void http_call_fail_with(struct http_call *call, const struct error *error);
 
 /* A field of the query; data NULL if it is not there. Fields are looked for in one
- * go: names are closed by a NULL. False, and it has failed, when the query holds
- * another name, a name twice, or is not well formed. */
+ * go: names are closed by a NULL; what has "=" before its name stays encoded. False, and it has
+ * failed, when the query holds another name, a name twice, or is not well formed. */
 bool http_call_query(struct http_call *call, const char *const *names, struct slice *ret_values);
+
+/* Appends a read of each of the counters in a list with commas, still encoded. Returns how
+ * many; 0: it has failed. */
+size_t http_call_read_ids(struct http_call *call, struct slice ids);
 
 /* cursor and limit of a page, where they are there. False: it has failed. */
 bool http_call_page(struct http_call *call, struct slice cursor, struct slice limit,
@@ -118,7 +122,7 @@ struct http_text *http_call_body(struct http_call *call);
 void http_call_send(struct http_call *call, unsigned status);
 
 /* The same for a read whose content is named by `tag`: only if the client has not got
- * it already. */
+ * it already. http_call_send() of a tagged route makes a tag of all but `as_of`. */
 void http_call_send_tagged(struct http_call *call, struct slice tag);
 
 /* As something else. `headers` are whole lines, or empty. */

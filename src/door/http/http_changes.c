@@ -15,7 +15,8 @@
 #define TELL_MS          100u
 #define BEAT_MS          15000u /* a comment now and then keeps what lies between us awake */
 #define CHAINS           1024u
-#define UNREAD_BYTES_MAX (1u << 20) /* who leaves more unread is closed */
+#define UNREAD_BYTES_MAX (1u << 20) /* who leaves more unread, */
+#define UNREAD_MS        5000u      /* and for so long, is closed */
 
 /* A subscription is in two lists: its client's and its channel's. */
 struct subscription {
@@ -39,6 +40,7 @@ struct http_stream {
     struct subscription *subscriptions; /* owned */
     bool has_begun;                     /* its head is written */
     uint64_t events;                    /* told so far */
+    uint64_t unread_since_ms;           /* too much is unread; 0 = it is not */
 };
 
 struct http_changes {
@@ -111,8 +113,6 @@ static void tell_client(struct http_client *client, struct slice event)
     http_text_unsigned(&client->output, ++stream->events);
     HTTP_TEXT(&client->output, "\n");
     http_text_add(&client->output, event);
-    if (http_client_waiting(client) > UNREAD_BYTES_MAX)
-        client->output.overflow = true;
     pass_touch(&client->base);
 }
 
@@ -162,6 +162,24 @@ static void beat(struct http_worker *worker)
     }
 }
 
+/* A burst of changes may be long; who reads gets through it. */
+static void drop_deaf(struct http_worker *worker, uint64_t now_ms)
+{
+    for (struct http_client *client = worker->clients; client; client = client->next) {
+        struct http_stream *stream = client->stream;
+        if (!stream)
+            continue;
+        if (http_client_waiting(client) <= UNREAD_BYTES_MAX)
+            stream->unread_since_ms = 0;
+        else if (stream->unread_since_ms == 0)
+            stream->unread_since_ms = now_ms;
+        else if (now_ms - stream->unread_since_ms > UNREAD_MS) {
+            client->output.overflow = true;
+            pass_touch(&client->base);
+        }
+    }
+}
+
 static void tell(void *arg)
 {
     struct http_changes *changes = arg;
@@ -172,6 +190,7 @@ static void tell(void *arg)
     if (lost > 0 && http_worker_may_warn(worker))
         message_warning("too many changes at once, listeners missed some door=http lost=%zu", lost);
     uint64_t now_ms = loop_now_ms(worker->loop);
+    drop_deaf(worker, now_ms);
     if (now_ms - changes->beat_ms >= BEAT_MS) {
         changes->beat_ms = now_ms;
         beat(worker);
@@ -302,30 +321,9 @@ static void answer_begin(struct http_call *call, struct op *ops)
     }
 }
 
-/* Appends an op for each of the ids; how many, or 0 with a failure. */
-static size_t ask_ids(struct http_call *call, struct slice ids)
-{
-    size_t count = 0;
-    while (ids.size > 0 && count < HTTP_ROUTE_OPS_MAX) {
-        const char *comma = memchr(ids.data, ',', ids.size);
-        size_t size = comma ? (size_t)(comma - ids.data) : ids.size;
-        http_call_op(call, OP_GET, (struct slice){ids.data, size});
-        count++;
-        size_t skip = comma ? size + 1 : size;
-        ids.data += skip;
-        ids.size -= skip;
-    }
-    struct error error = {.code = ERR_INVALID, .text = "ids: too many"};
-    if (ids.size == 0 && pass_check(&call->client->worker->pass, count, &error))
-        return count;
-    pass_undo(&call->client->worker->pass, count);
-    http_call_fail_with(call, &error);
-    return 0;
-}
-
 void http_changes(struct http_call *call)
 {
-    static const char *const names[] = {"ids", "match", NULL};
+    static const char *const names[] = {"=ids", "match", NULL};
     struct slice values[2];
     if (!http_call_query(call, names, values))
         return;
@@ -337,7 +335,7 @@ void http_changes(struct http_call *call)
         http_call_fail(call, HTTP_PROBLEM_TOO_LONG, "match: more than %u bytes", LIMIT_ID_BYTES);
         return;
     }
-    size_t count = values[0].size > 0 ? ask_ids(call, values[0]) : 0;
+    size_t count = values[0].size > 0 ? http_call_read_ids(call, values[0]) : 0;
     if (values[0].size > 0 && count == 0)
         return;
 

@@ -239,27 +239,9 @@ static void answer_many(struct http_call *call, struct op *ops)
 
 static void get_many(struct http_call *call, struct slice ids)
 {
-    size_t count = 0;
-    while (ids.size > 0) {
-        const char *comma = memchr(ids.data, ',', ids.size);
-        size_t size = comma ? (size_t)(comma - ids.data) : ids.size;
-        if (count == HTTP_ROUTE_OPS_MAX) {
-            pass_undo(&call->client->worker->pass, count);
-            http_call_fail(call, HTTP_PROBLEM_INVALID, "ids: more than %u", HTTP_ROUTE_OPS_MAX);
-            return;
-        }
-        http_call_op(call, OP_GET, (struct slice){ids.data, size});
-        count++;
-        size_t skip = comma ? size + 1 : size;
-        ids.data += skip;
-        ids.size -= skip;
-    }
-    if (count == 0) {
-        http_call_fail(call, HTTP_PROBLEM_INVALID, "ids: there is none");
-        return;
-    }
-    call->number = count;
-    http_call_submit(call, count, answer_many);
+    call->number = http_call_read_ids(call, ids);
+    if (call->number > 0)
+        http_call_submit_checked(call, call->number, answer_many);
 }
 
 /* ---- all that match ---- */
@@ -302,8 +284,10 @@ static void visit_entry(void *arg, const struct desk_entry *entry)
         HTTP_TEXT(to, ",\"value\":");
         http_text_number(to, entry->value);
     }
-    HTTP_TEXT(to, ",\"written\":");
-    http_text_time(to, entry->written_ms);
+    if (entry->written_ms != 0) {
+        HTTP_TEXT(to, ",\"written\":");
+        http_text_time(to, entry->written_ms);
+    }
     HTTP_TEXT(to, ",\"hot\":");
     http_text_add(to, entry->is_hot ? SLICE("true}") : SLICE("false}"));
 }
@@ -319,7 +303,7 @@ static enum err find_matches(struct http_job *base, struct desk_seat *seat, stru
 
 void http_counters_list(struct http_call *call)
 {
-    static const char *const names[] = {"ids", "match", "cursor", "limit", NULL};
+    static const char *const names[] = {"=ids", "match", "cursor", "limit", NULL};
     struct slice values[4];
     if (!http_call_query(call, names, values))
         return;

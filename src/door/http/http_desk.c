@@ -445,11 +445,23 @@ static enum err find_letter(struct http_job *base, struct desk_seat *seat, struc
     return desk_letter(seat, job->event_id, visit_one_letter, job, error);
 }
 
+/* Dealing with a letter twice is dealing with it once; the second time says that there
+ * is none. A key could promise no more than that. */
+static bool has_no_key(struct http_call *call)
+{
+    if (!call->key.data)
+        return true;
+    http_call_fail(call, HTTP_PROBLEM_INVALID,
+                   "this call takes no Idempotency-Key: it can be "
+                   "repeated as it is");
+    return false;
+}
+
 /* For the letter that the path names. */
 static void ask_letter(struct http_call *call, http_find_fn *find, bool is_write)
 {
     unsigned char id[UUID_BYTES];
-    if (!has_no_query(call))
+    if (!has_no_query(call) || !has_no_key(call))
         return;
     if (!uuid_parse(call->args[0], id)) {
         http_call_fail(call, HTTP_PROBLEM_INVALID, "not the event_id of a dead letter");
@@ -500,7 +512,7 @@ void http_letter_discard(struct http_call *call)
 
 static void ask_all_letters(struct http_call *call, http_find_fn *find)
 {
-    if (!has_no_query(call))
+    if (!has_no_query(call) || !has_no_key(call))
         return;
     struct page_job *job = new_job(call, find, (struct slice){NULL, 0});
     job->is_all = true;

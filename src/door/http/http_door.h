@@ -9,6 +9,7 @@
 #include "base/slice.h"
 #include "door/http/http.h"
 #include "door/http/http_route.h"
+#include "flow/desk.h"
 
 struct http_worker;
 
@@ -31,6 +32,19 @@ bool http_door_is_password(struct http *http, struct slice password);
 /* May a request with this Host be answered? A page whose name was made to point here
  * has another. */
 bool http_door_is_host(const struct http *http, struct slice host);
+
+/* A task to be started at the desk. */
+struct http_start {
+    struct desk *desk;
+    enum desk_task_kind kind;
+    struct slice what; /* a pattern, or a user */
+    bool repair;
+};
+
+/* Starts it; with a key (data NULL = none) that was used within the hour for the same
+ * says which task that was. ERR_BUSY; ERR_KEY_REUSED: it was for another. */
+enum err http_door_start(struct http *http, const struct http_start *start, struct slice key,
+                         uint64_t *ret_task, bool *ret_repeated);
 
 /* Is it one of the origins that scripts may come from? */
 bool http_door_is_origin(const struct http *http, struct slice origin);

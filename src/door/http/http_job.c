@@ -24,12 +24,13 @@ struct http_job *http_job_new(struct http_call *call, size_t size, http_find_fn 
     job->call = *call;
     job->find = find;
     http_text_init(&job->text, TEXT_BYTES_MAX);
-    char *memory = job->memory =
-        memory_take(call->args[0].size + extra.size + call->origin.size + 1);
+    char *memory = job->memory = memory_take(call->args[0].size + extra.size + call->origin.size +
+                                             call->if_none_match.size + 1);
     job->argument = copy(&memory, call->args[0]);
     job->extra = copy(&memory, extra);
     job->call.origin = copy(&memory, call->origin);
-    job->call.if_none_match = (struct slice){NULL, 0};
+    if (call->if_none_match.data)
+        job->call.if_none_match = copy(&memory, call->if_none_match);
     return job;
 }
 

@@ -17,7 +17,7 @@ typedef enum err http_find_fn(struct http_job *job, struct desk_seat *seat, stru
 
 struct http_job {
     struct pass_job base;
-    struct http_call call; /* a copy; of its slices only the first argument and the origin hold */
+    struct http_call call; /* a copy; of its slices only those of headers hold */
     http_find_fn *find;
     struct http_text text;
     bool is_write; /* the answer says `ack` */

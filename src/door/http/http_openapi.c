@@ -166,8 +166,9 @@ static const struct schema schemas[] = {
 
     {"RecountStart", CLOSED("", "\"match\":" STRING)},
     {"AuditStart", CLOSED("", "\"match\":" STRING ",\"repair\":" BOOLEAN)},
-    {"TaskStart", CLOSED("\"task\",\"watch\",\"as_of\"",
-                         "\"task\":" WHOLE ",\"watch\":" STRING ",\"as_of\":" TIME)},
+    {"TaskStart",
+     CLOSED("\"task\",\"watch\",\"repeated\",\"as_of\"",
+            "\"task\":" WHOLE ",\"watch\":" STRING ",\"repeated\":" BOOLEAN ",\"as_of\":" TIME)},
 #define TASK                                                                             \
     "\"id\":" WHOLE ",\"kind\":{\"enum\":[\"recount\",\"audit\",\"erase\"]},\"state\":{" \
     "\"enum\":[\"running\",\"done\",\"failed\"]},\"done\":" WHOLE ",\"all\":" WHOLE      \

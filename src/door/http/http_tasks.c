@@ -3,6 +3,7 @@
 
 #include "base/memory.h"
 #include "door/http/http_call.h"
+#include "door/http/http_door.h"
 #include "door/http/http_handlers.h"
 #include "door/http/http_worker.h"
 #include "flow/desk.h"
@@ -24,18 +25,30 @@ static void answer_start(struct http_call *call, struct op *ops)
 {
     (void)ops;
     struct http_text *body = http_call_body(call);
-    http_text_printf(body, "{\"task\":%llu,\"watch\":\"/v1/tasks/%llu\"",
-                     (unsigned long long)call->number, (unsigned long long)call->number);
+    http_text_printf(body, "{\"task\":%llu,\"watch\":\"/v1/tasks/%llu\",\"repeated\":%s",
+                     (unsigned long long)call->number, (unsigned long long)call->number,
+                     call->extra ? "true" : "false");
     http_call_as_of(call, body);
     HTTP_TEXT(body, "}");
     http_call_send(call, 202);
 }
 
-static void say_started(struct http_call *call, uint64_t task)
+static void start(struct http_call *call, enum desk_task_kind kind, struct slice what, bool repair)
 {
-    call->number = task;
-    if (task == 0)
-        http_call_fail(call, HTTP_PROBLEM_BUSY, "too many tasks are running");
+    struct http_start task = {.desk = desk_of(call), .kind = kind, .what = what, .repair = repair};
+    if (!task.desk)
+        return;
+    if (call->key.data && (call->key.size == 0 || call->key.size > LIMIT_KEY_BYTES)) {
+        http_call_fail(call, HTTP_PROBLEM_INVALID, "an idempotency key has 1 to %u bytes",
+                       LIMIT_KEY_BYTES);
+        return;
+    }
+    bool repeated;
+    struct http *http = call->client->worker->http;
+    enum err err = http_door_start(http, &task, call->key, &call->number, &repeated);
+    call->extra = repeated ? call : NULL; /* all that the answer wants to know */
+    if (err)
+        http_call_fail(call, http_problem_of(err), NULL);
     else
         http_call_answer(call, answer_start);
 }
@@ -47,9 +60,7 @@ void http_recounts_start(struct http_call *call)
     const struct http_json *object = http_call_object(call, names);
     if (!object || !http_call_string(call, object, "match", &match))
         return;
-    struct desk *desk = desk_of(call);
-    if (desk)
-        say_started(call, desk_start_recount(desk, match));
+    start(call, DESK_RECOUNT, match, false);
 }
 
 void http_audits_start(struct http_call *call)
@@ -61,9 +72,7 @@ void http_audits_start(struct http_call *call)
     if (!object || !http_call_string(call, object, "match", &match) ||
         !http_call_bool(call, object, "repair", &repair))
         return;
-    struct desk *desk = desk_of(call);
-    if (desk)
-        say_started(call, desk_start_audit(desk, match, repair));
+    start(call, DESK_AUDIT, match, repair);
 }
 
 void http_user_erase(struct http_call *call)
@@ -73,9 +82,7 @@ void http_user_erase(struct http_call *call)
                        LIMIT_USER_BYTES);
         return;
     }
-    struct desk *desk = desk_of(call);
-    if (desk)
-        say_started(call, desk_start_erase(desk, call->args[0]));
+    start(call, DESK_ERASE, call->args[0], false);
 }
 
 /* ---- looking ---- */

@@ -106,7 +106,7 @@ bool http_url_decode(struct slice *text, bool is_query)
     return http_url_is_utf8(*text);
 }
 
-bool http_url_field(struct slice *query, struct slice *ret_name, struct slice *ret_value)
+bool http_url_cut_field(struct slice *query, struct slice *ret_name, struct slice *ret_value)
 {
     while (query->size > 0 && query->data[0] == '&') {
         query->data++;
@@ -124,6 +124,13 @@ bool http_url_field(struct slice *query, struct slice *ret_name, struct slice *r
                         : (struct slice){query->data + size, 0};
     query->data += size;
     query->size -= size;
+    return true;
+}
+
+bool http_url_field(struct slice *query, struct slice *ret_name, struct slice *ret_value)
+{
+    if (!http_url_cut_field(query, ret_name, ret_value))
+        return false;
     if (!http_url_decode(ret_name, true) || !http_url_decode(ret_value, true))
         *ret_name = (struct slice){NULL, 0};
     return true;

@@ -57,7 +57,8 @@ struct http_worker {
 
     struct pass pass;
     struct http_clock clock;
-    struct http_text body;       /* of the answer that is being written */
+    size_t as_of_at;       /* where the moment begins in `body`: what is before it is the content */
+    struct http_text body; /* of the answer that is being written */
     struct http_json *values;    /* owned, HTTP_JSON_VALUES: of the body that is being read */
     size_t input_bytes;          /* that lie in tails */
     struct http_client *clients; /* lists */
