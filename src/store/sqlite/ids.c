@@ -19,6 +19,12 @@ void ids_done(struct ids *ids)
     ids->slots = NULL;
 }
 
+void ids_replace(struct ids *ids, const struct ids *from)
+{
+    ids_done(ids);
+    *ids = *from;
+}
+
 void ids_clear(struct ids *ids)
 {
     if (ids->slots && ids->count == 0)

@@ -24,6 +24,10 @@ struct ids {
 void ids_init(struct ids *ids, size_t max);
 void ids_done(struct ids *ids);
 void ids_clear(struct ids *ids);
+
+/* `from` takes the place of `ids`, and must not be used any more. */
+void ids_replace(struct ids *ids, const struct ids *from);
+
 void ids_put(struct ids *ids, uint64_t hash, uint64_t number);
 
 /* The numbers of a hash one by one: begins with *at = SIZE_MAX; 0 when there are no more. */

@@ -47,16 +47,26 @@ static sqlite3_stmt *walk_tail(struct sqlite_store *store, struct error *error)
     return statement;
 }
 
+/* Readers go on finding what is there in the old tail until the new one is whole: a key that is not
+ * found counts twice. */
 enum err keys_read(struct sqlite_store *store, struct error *error)
 {
-    keys_merged(store);
     enum err err = read_indexed(store, error);
     sqlite3_stmt *statement = err ? NULL : walk_tail(store, error);
     if (!statement)
         return err ? err : ERR_UNAVAILABLE;
+    struct ids tail;
+    ids_init(&tail, 0);
     while (!(err = db_step(&store->db, statement, error)))
-        tail_put(store, (uint64_t)db_int(statement, 1), db_int(statement, 0));
-    return err == ERR_NOT_FOUND ? ERR_OK : err;
+        ids_put(&tail, (uint64_t)db_int(statement, 1), (uint64_t)db_int(statement, 0));
+    if (err != ERR_NOT_FOUND) {
+        ids_done(&tail);
+        return err;
+    }
+    lock_take(&store->tail_lock);
+    ids_replace(&store->key_tail, &tail);
+    lock_release(&store->tail_lock);
+    return ERR_OK;
 }
 
 /* ---- adding ---- */

@@ -107,22 +107,30 @@ static void tail_put(struct sqlite_store *store, struct slice name, uint32_t num
     lock_release(&store->tail_lock);
 }
 
+/* Readers go on finding everybody in the old tail until the new one is whole: whoever is not
+ * found is given a second number. */
 enum err users_load(struct sqlite_store *store, struct error *error)
 {
     enum err err = load_gaps(store, error);
     if (err)
         return err;
-    lock_take(&store->tail_lock);
-    ids_clear(&store->tail);
-    lock_release(&store->tail_lock);
     sqlite3_stmt *statement = db_take(&store->db, SQL_USERS_FROM, error);
     if (!statement)
         return ERR_UNAVAILABLE;
     db_bind_int(statement, 1, store->indexed_users);
     db_bind_int(statement, 2, -1);
+    struct ids tail;
+    ids_init(&tail, 0);
     while (!(err = db_step(&store->db, statement, error)))
-        tail_put(store, db_slice(statement, 1), (uint32_t)db_int(statement, 0));
-    return err == ERR_NOT_FOUND ? ERR_OK : err;
+        ids_put(&tail, hash_stable(db_slice(statement, 1)), (uint64_t)db_int(statement, 0) + 1);
+    if (err != ERR_NOT_FOUND) {
+        ids_done(&tail);
+        return err;
+    }
+    lock_take(&store->tail_lock);
+    ids_replace(&store->tail, &tail);
+    lock_release(&store->tail_lock);
+    return ERR_OK;
 }
 
 /* ---- new users ---- */
