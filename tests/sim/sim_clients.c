@@ -184,18 +184,6 @@ static struct request next_request(struct clients *clients)
 
 /* ---- requests and ops ---- */
 
-static struct number number_of_wide(sim_wide wide)
-{
-    if (wide >= INT64_MIN && wide <= INT64_MAX)
-        return number_of((int64_t)wide);
-    char digits[SIM_DIGITS];
-    struct number number;
-    enum err err = number_parse(slice_of(sim_digits(wide, digits)), &number);
-    assert(err == ERR_OK);
-    (void)err;
-    return number;
-}
-
 static void fill_op(struct clients *clients, const struct request *request, struct wire *wire,
                     struct op *op)
 {
@@ -204,7 +192,7 @@ static void fill_op(struct clients *clients, const struct request *request, stru
         .reaction = request->reaction,
         .id = sim_id_name(clients->options, request->id, request->id_kind, wire->id),
         .deadline_ms = request->deadline_ms,
-        .amount = number_of_wide(request->amount),
+        .amount = sim_wide_number(request->amount),
     };
     if (op_has_user(request->kind))
         op->user = sim_user_name(request->user, wire->user);

@@ -15,18 +15,6 @@ static struct journal *journal_of(struct log *base)
 
 /* ---- adding up ---- */
 
-static sim_wide wide_of(const struct number *number)
-{
-    if (!number->big)
-        return number->small;
-    struct buffer digits;
-    buffer_init(&digits, NUMBER_DIGITS_MAX + 8);
-    number_format(number, &digits);
-    sim_wide wide = sim_wide_of(buffer_slice(&digits));
-    buffer_done(&digits);
-    return wide;
-}
-
 static void sum_reaction(struct journal *journal, struct journal_sum *sum,
                          const struct event *event)
 {
@@ -84,7 +72,7 @@ static void sum_event(struct journal *journal, const struct event *event)
     case EVENT_ADD:
     case EVENT_RESET:
         sum->thing = SUM_COUNTER;
-        sum->value += wide_of(&event->amount);
+        sum->value += sim_number_wide(&event->amount);
         break;
     case EVENT_DELETE:
         *sum = (struct journal_sum){.thing = SUM_NOTHING};

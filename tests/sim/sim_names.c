@@ -1,5 +1,6 @@
 #include "sim/sim_names.h"
 
+#include <assert.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -65,4 +66,28 @@ sim_wide sim_wide_of(struct slice digits)
     for (size_t i = is_negative; i < digits.size; i++)
         wide = wide * 10 + (digits.data[i] - '0');
     return is_negative ? -wide : wide;
+}
+
+struct number sim_wide_number(sim_wide wide)
+{
+    if (wide >= INT64_MIN && wide <= INT64_MAX)
+        return number_of((int64_t)wide);
+    char digits[SIM_DIGITS];
+    struct number number;
+    enum err err = number_parse(slice_of(sim_digits(wide, digits)), &number);
+    assert(err == ERR_OK);
+    (void)err;
+    return number;
+}
+
+sim_wide sim_number_wide(const struct number *number)
+{
+    if (!number->big)
+        return number->small;
+    struct buffer digits;
+    buffer_init(&digits, NUMBER_DIGITS_MAX + 8);
+    number_format(number, &digits);
+    sim_wide wide = sim_wide_of(buffer_slice(&digits));
+    buffer_done(&digits);
+    return wide;
 }

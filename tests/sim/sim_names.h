@@ -25,6 +25,10 @@ struct slice sim_key_name(uint32_t key, char to[SIM_NAME_BYTES]);
 /* Of decimal digits. */
 sim_wide sim_wide_of(struct slice digits);
 
+/* From the model's numbers to Tally's, and back. The caller frees what is big. */
+struct number sim_wide_number(sim_wide wide);
+sim_wide sim_number_wide(const struct number *number);
+
 /* The reaction kinds, as the configuration has them. */
 #define SIM_KIND_LIST "like,dislike,wow"
 

@@ -209,30 +209,6 @@ static struct row *row_of(struct sim_store_state *state, struct slice id)
     return number < state->options->ids ? &state->rows[number] : NULL;
 }
 
-static sim_wide wide_of(const struct number *number)
-{
-    if (!number->big)
-        return number->small;
-    struct buffer digits;
-    buffer_init(&digits, NUMBER_DIGITS_MAX + 8);
-    number_format(number, &digits);
-    sim_wide wide = sim_wide_of(buffer_slice(&digits));
-    buffer_done(&digits);
-    return wide;
-}
-
-static struct number number_of_wide(sim_wide wide)
-{
-    if (wide >= INT64_MIN && wide <= INT64_MAX)
-        return number_of((int64_t)wide);
-    char digits[SIM_DIGITS];
-    struct number number;
-    enum err err = number_parse(slice_of(sim_digits(wide, digits)), &number);
-    assert(err == ERR_OK);
-    (void)err;
-    return number;
-}
-
 static void count_all(struct sim_store_state *state)
 {
     struct state_mark *mark = &state->mark;
@@ -277,7 +253,7 @@ static void apply_unit(struct sim_store_state *state, const struct store_unit *u
         row->create = unit->create;
     if (unit->has_deadline && state->bug != BUG_DEADLINE_LOST)
         row->deadline_ms = unit->deadline_ms;
-    row->value += wide_of(&unit->delta);
+    row->value += sim_number_wide(&unit->delta);
     for (size_t i = 0; i < unit->reaction_count; i++)
         react(state, row, &unit->reactions[i]);
 }
@@ -381,8 +357,9 @@ static void keep_key(struct sim_store_state *state, const struct state_key *key)
 {
     state->keys = make_room(state->keys, state->key_count, &state->key_room, sizeof(*state->keys));
     struct kept_key *kept = &state->keys[state->key_count++];
-    *kept = (struct kept_key){
-        .key = *key, .held = kinds_find(state->kinds, key->held), .value = wide_of(&key->value)};
+    *kept = (struct kept_key){.key = *key,
+                              .held = kinds_find(state->kinds, key->held),
+                              .value = sim_number_wide(&key->value)};
     kept->key.held = (struct slice){NULL, 0};
     kept->key.value = number_of(0);
 }
@@ -619,7 +596,7 @@ static enum err rebase(struct store *base, const struct slice *ids, const struct
     for (size_t i = 0; i < count; i++) {
         sim_wide *sum = base_of(store->state, ids[i]);
         assert(sum);
-        *sum += wide_of(&sums[i]);
+        *sum += sim_number_wide(&sums[i]);
     }
     store->state->base_position = position;
     return end_call(store, dies, ERR_OK, error);
@@ -742,7 +719,7 @@ static void give_row(struct sim_store_state *state, unsigned id, bool with_membe
         .is_item = row->is_item,
         .incarnation = row->incarnation,
         .written_ms = row->written_ms,
-        .value = number_of_wide(row->value),
+        .value = sim_wide_number(row->value),
         .create = row->create,
         .deadline_ms = row->deadline_ms,
         .slices = state->options->store_sliced ? STATE_SLICES : 1,
@@ -851,7 +828,7 @@ static void give_key(struct sim_store_state *state, const struct kept_key *kept,
 {
     struct state_key key = kept->key;
     key.held = kinds_name(state->kinds, kept->held);
-    key.value = number_of_wide(kept->value);
+    key.value = sim_wide_number(kept->value);
     visit(arg, &key);
     number_done(&key.value);
 }
@@ -942,7 +919,7 @@ static enum err base_sum(struct store_reader *reader, struct slice id, struct nu
     if (err)
         return err;
     const sim_wide *sum = base_of(store->state, id);
-    *ret_sum = number_of_wide(sum ? *sum : 0);
+    *ret_sum = sim_wide_number(sum ? *sum : 0);
     *ret_discarded = number_of(0);
     *ret_position = store->state->base_position;
     return end_call(store, dies, ERR_OK, error);
