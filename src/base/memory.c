@@ -1,8 +1,10 @@
 #include "base/memory.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/message.h"
 
@@ -44,4 +46,17 @@ void *memory_take_aligned(size_t size)
     void *block = checked(aligned_alloc(64, whole), whole);
     memset(block, 0, whole);
     return block;
+}
+
+uint64_t memory_resident_bytes(void)
+{
+    unsigned long long all = 0;
+    unsigned long long resident = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (!file)
+        return 0;
+    if (fscanf(file, "%llu %llu", &all, &resident) != 2) /* NOLINT(cert-err34-c) */
+        resident = 0;
+    fclose(file);
+    return resident * (uint64_t)sysconf(_SC_PAGESIZE);
 }

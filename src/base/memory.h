@@ -7,6 +7,7 @@
 #define BASE_MEMORY_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 /* Not cleared. */
 void *memory_take(size_t size) __attribute__((malloc, returns_nonnull));
@@ -17,6 +18,9 @@ void *memory_take_aligned(size_t size) __attribute__((malloc, returns_nonnull));
 
 /* As realloc(): `block` may be NULL, and is gone afterwards. */
 void *memory_resize(void *block, size_t size) __attribute__((returns_nonnull));
+
+/* What the process has in memory, as the system counts it; 0 when it does not say. */
+uint64_t memory_resident_bytes(void);
 
 /* malloc of glibc puts 8 bytes in front of a block and makes it a multiple of 16
  * with them, at least 32. What a block of `size` bytes costs, and how many bytes

@@ -2,25 +2,11 @@
 
 #include <dirent.h>
 #include <malloc.h>
-#include <stdio.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
-#include <unistd.h>
 
+#include "base/memory.h"
 #include "base/pages.h"
-
-static uint64_t resident_bytes(void)
-{
-    unsigned long long all = 0;
-    unsigned long long resident = 0;
-    FILE *file = fopen("/proc/self/statm", "r");
-    if (!file)
-        return 0;
-    if (fscanf(file, "%llu %llu", &all, &resident) != 2) /* NOLINT(cert-err34-c) */
-        resident = 0;
-    fclose(file);
-    return resident * (uint64_t)sysconf(_SC_PAGESIZE);
-}
 
 static uint64_t time_ns(struct timeval time)
 {
@@ -58,7 +44,7 @@ void figures_process(void *folder, struct metrics_process *ret_process)
 {
     struct mallinfo2 heap = mallinfo2();
     *ret_process = (struct metrics_process){
-        .resident_bytes = resident_bytes(),
+        .resident_bytes = memory_resident_bytes(),
         .heap_bytes = heap.uordblks + heap.hblkhd + pages_bytes(),
         .cpu_ns = cpu_ns(),
         .open_files = open_files(),

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/buffer.h"
+#include "base/memory.h"
 #include "base/pages.h"
 #include "door/resp/resp_client.h"
 #include "door/resp/resp_door.h"
@@ -85,24 +86,11 @@ static void clients(struct info *info)
     line(info, "pubsub_clients", SUM(info, subscribers));
 }
 
-static uint64_t resident_bytes(void)
-{
-    unsigned long long all = 0;
-    unsigned long long resident = 0;
-    FILE *file = fopen("/proc/self/statm", "r");
-    if (!file)
-        return 0;
-    if (fscanf(file, "%llu %llu", &all, &resident) != 2) /* NOLINT(cert-err34-c) */
-        resident = 0;
-    fclose(file);
-    return resident * (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
 static void memory(struct info *info)
 {
     struct mallinfo2 heap = mallinfo2();
     line(info, "used_memory", heap.uordblks + heap.hblkhd + pages_bytes());
-    line(info, "used_memory_rss", resident_bytes());
+    line(info, "used_memory_rss", memory_resident_bytes());
     struct hot_stats hot;
     hot_stats(info->service->hot, &hot);
     line(info, "maxmemory", hot.memory_max);

@@ -52,7 +52,19 @@ TEST(the_usable_size_is_what_malloc_says)
     }
 }
 
+TEST(what_is_resident_grows_with_what_is_used)
+{
+    enum { BYTES = 64 << 20 };
+    uint64_t before = memory_resident_bytes();
+    char *block = memory_take(BYTES);
+    for (volatile char *at = block; at < block + BYTES; at += 4096)
+        *at = 1;
+    assert_true(memory_resident_bytes() >= before + BYTES / 2);
+    free(block);
+}
+
 RUN(cmocka_unit_test(zeroed_memory_is_zero),
     cmocka_unit_test(a_block_keeps_its_bytes_when_it_is_resized),
     cmocka_unit_test(the_usable_size_holds_what_was_asked_for_and_costs_no_more),
-    cmocka_unit_test(the_usable_size_is_what_malloc_says))
+    cmocka_unit_test(the_usable_size_is_what_malloc_says),
+    cmocka_unit_test(what_is_resident_grows_with_what_is_used))
