@@ -94,7 +94,7 @@ struct load {
     struct histogram latency_ns;
 };
 
-/* --- helpers ------------------------------------------------------------ */
+/* --- small things ------------------------------------------------------- */
 
 static _Noreturn void __attribute__((format(printf, 1, 2))) die(const char *format, ...)
 {

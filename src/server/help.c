@@ -11,7 +11,7 @@
 
 static const char opening[] =
     "tallyd " TALLY_VERSION " counts things for applications: likes, dislikes, votes, views.\n"
-    "Any Redis client can talk to it, and what it has acknowledged is kept.\n"
+    "Redis clients and the web can talk to it, and what it has acknowledged is kept.\n"
     "\n"
     "  tallyd [--NAME VALUE | --NAME=VALUE]...\n"
     "\n"
@@ -33,10 +33,11 @@ static const char closing[] =
     "  2   the command line or the configuration makes no sense\n"
     "\n"
     "Examples\n"
-    "  tallyd                                        try it: ./data, 127.0.0.1:6380\n"
+    "  tallyd                                        try it: ./data, ports 6380 and 3001\n"
     "  tallyd --data /var/lib/tally --workers 4      more cores, another folder\n"
     "  tallyd --resp 0.0.0.0:6380 --password-file p  for other machines as well\n"
-    "  redis-cli -p 6380 INCR views                  count something\n";
+    "  redis-cli -p 6380 INCR views                  count something\n"
+    "  curl -X POST localhost:3001/v1/counters/views/add   the same from the web\n";
 
 /* The explanation, broken between words and moved in. */
 static void write_wrapped(struct buffer *to, const char *text)

@@ -6,7 +6,7 @@
 #include "core/user.h"
 #include "unit/test.h"
 
-/* ---- helpers ---- */
+/* ---- what the tests share ---- */
 
 /* The section's bytes, on the heap and not a byte longer, so that reading past
  * the end is found out. */

@@ -2,7 +2,7 @@
 
 #include "unit/flow/rig.h"
 
-/* ---- helpers ---- */
+/* ---- what the tests share ---- */
 
 static struct rig *service_rig(enum ack ack)
 {

@@ -6,7 +6,7 @@
 
 #define SEEDS 400u
 
-/* ---- helpers ---- */
+/* ---- what the tests share ---- */
 
 static struct disk_file *open_file(struct sim_disk *disk, const char *path, enum disk_open how)
 {
