@@ -56,8 +56,6 @@ static const struct {
     {HTTP_HEADER_IF_NONE_MATCH, {"if-none-match", 13}},
     {HTTP_HEADER_ORIGIN, {"origin", 6}},
     {HTTP_HEADER_EXPECT, {"expect", 6}},
-    {HTTP_HEADER_LAST_EVENT_ID, {"last-event-id", 13}},
-    {HTTP_HEADER_ASKED_METHOD, {"access-control-request-method", 29}},
     {HTTP_HEADER_TRANSFER_ENCODING, {"transfer-encoding", 17}},
 };
 
