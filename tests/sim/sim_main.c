@@ -15,6 +15,7 @@
 #define TWICE_EVERY   100u  /* seeds: one is run twice */
 #define ALL_HIT_SEEDS 1000u /* in so many seeds every fault must have struck */
 #define CLEAN_SEEDS   100u  /* that the system has to pass before bugs are planted */
+#define SEED_SECONDS  120u  /* a seed takes some milliseconds */
 #define PLANTED_SEEDS 4000u /* in so many seeds every planted bug must be found */
 
 struct arguments {
@@ -43,6 +44,16 @@ static void on_abort(int signal_number)
     raise(signal_number);
 }
 
+/* A seed that does not end is a finding, too. */
+static void on_alarm(int signal_number)
+{
+    (void)signal_number;
+    static const char text[] = "it takes too long\n";
+    if (write(STDERR_FILENO, text, sizeof(text) - 1) > 0)
+        abort();
+    _exit(2);
+}
+
 /* ---- seeds ---- */
 
 static double now_s(void)
@@ -58,6 +69,7 @@ static struct run_result run_seed(uint64_t seed, const struct arguments *argumen
     struct sim_options options;
     sim_options_of_seed(&options, seed);
     seed_under_way = seed;
+    alarm(SEED_SECONDS);
     *report = (struct report){.trace = arguments->trace};
     if (arguments->trace)
         sim_options_print(&options, stdout);
@@ -259,6 +271,7 @@ int main(int argc, char **argv)
     }
     message_set_level(MESSAGE_ERROR + 1); /* full disks and failed syncs are our daily bread */
     signal(SIGABRT, on_abort);
+    signal(SIGALRM, on_alarm);
     if (arguments.planted)
         return run_planted(&arguments);
     if (arguments.exhaustive)

@@ -6,10 +6,12 @@
 #include <string.h>
 
 #include "core/event.h"
+#include "core/key.h"
 #include "core/user.h"
 #include "sim/sim_names.h"
 
-#define USERS_MAX 160u
+#define USERS_MAX    160u
+#define KEYS_AT_ONCE 7u
 
 /* What events make of an id. */
 struct folded {
@@ -57,18 +59,6 @@ static void wrong(const struct proof *proof, const char *what)
     report_violation(proof->world->report, "the store at its mark: id %u: %s", proof->id, what);
 }
 
-static sim_wide wide_of(const struct number *number)
-{
-    if (!number->big)
-        return number->small;
-    struct buffer digits;
-    buffer_init(&digits, NUMBER_DIGITS_MAX + 8);
-    number_format(number, &digits);
-    sim_wide wide = sim_wide_of(buffer_slice(&digits));
-    buffer_done(&digits);
-    return wide;
-}
-
 /* ---- what the log says ---- */
 
 static bool is_waiting(const struct proof *proof, const struct event *event)
@@ -91,7 +81,7 @@ static void fold(struct proof *proof, const struct event *event)
     case EVENT_ADD:
     case EVENT_RESET:
         folded->thing = FOLD_COUNTER;
-        folded->value += wide_of(&event->amount);
+        folded->value += sim_number_wide(&event->amount);
         break;
     case EVENT_DELETE:
         *folded = (struct folded){.thing = FOLD_NOTHING};
@@ -192,7 +182,7 @@ static void keep_target(void *arg, const struct state_target *target)
     struct proof *proof = arg;
     proof->found = true;
     proof->target = *target;
-    proof->value = wide_of(&target->value);
+    proof->value = sim_number_wide(&target->value);
     for (size_t i = 0; i < target->kind_count; i++) {
         uint8_t kind = kinds_find(&proof->world->kinds, target->kinds[i]);
         if (kind != KIND_NONE)
@@ -326,7 +316,7 @@ static sim_wide amount_of(const struct proof *proof, const struct event *event, 
 {
     const struct kinds *kinds = &proof->world->kinds;
     if (kind == KIND_NONE && (event->type == EVENT_ADD || event->type == EVENT_RESET))
-        return wide_of(&event->amount);
+        return sim_number_wide(&event->amount);
     if (kind == KIND_NONE || event->type != EVENT_REACT)
         return 0;
     return (kinds_find(kinds, event->after) == kind) - (kinds_find(kinds, event->before) == kind);
@@ -370,10 +360,90 @@ static void prove_base(struct proof *proof, unsigned id, uint8_t kind)
     while (begin < journal->count && journal->sections[begin].next.segment != 0 &&
            journal->sections[begin].next.segment < position.segment)
         begin++;
-    if (sum_of(proof, kind, 0, 0, begin) != wide_of(&base))
+    if (sum_of(proof, kind, 0, 0, begin) != sim_number_wide(&base))
         wrong(proof, "the recorded base is not the sum of what was trimmed");
     number_done(&base);
     number_done(&discarded);
+}
+
+/* ---- keys ---- */
+
+/* Halves of the hashes that the store tells when it is asked for all of them. */
+struct told {
+    uint64_t *keys; /* owned */
+    size_t count;
+};
+
+static void note_key(void *arg, const struct state_key *key)
+{
+    struct told *told = arg;
+    told->keys = realloc(told->keys, (told->count + 1) * sizeof(*told->keys));
+    if (!told->keys)
+        abort();
+    told->keys[told->count++] = key->low;
+}
+
+static void list_keys(struct proof *proof, int64_t since_ms, struct told *told)
+{
+    struct error error = {.text = ""};
+    uint64_t cursor = 0;
+    do {
+        if (store_keys(proof->reader, since_ms, &cursor, KEYS_AT_ONCE, note_key, told, &error)) {
+            report_violation(proof->world->report, "the keys cannot be listed: %s", error.text);
+            return;
+        }
+    } while (cursor != 0);
+}
+
+static bool is_told(const struct told *told, uint64_t low)
+{
+    for (size_t i = 0; i < told->count; i++) {
+        if (told->keys[i] == low)
+            return true;
+    }
+    return false;
+}
+
+static void ignore_key(void *arg, const struct state_key *key)
+{
+    (void)arg;
+    (void)key;
+}
+
+/* What was written with a key can be asked for, as long as keys are kept. */
+static void prove_key(struct proof *proof, const struct told *told, const struct event *event)
+{
+    struct hash128 hash = key_hash(event->id, event->key);
+    if (!is_told(told, hash.low))
+        report_violation(proof->world->report, "the store at its mark: key '%.*s' is not told",
+                         SLICE_ARGS(event->key));
+    struct error error = {.text = ""};
+    enum err err = store_find_key(proof->reader, hash.low, hash.high, ignore_key, NULL, &error);
+    if (err)
+        report_violation(proof->world->report, "the store at its mark: key '%.*s': %s",
+                         SLICE_ARGS(event->key), err == ERR_NOT_FOUND ? "not there" : error.text);
+}
+
+static void prove_keys(struct proof *proof)
+{
+    const struct journal *journal = &proof->world->journal;
+    int64_t since_ms = proof->world->latest_ms - WORLD_KEYS_KEPT_MS;
+    struct told told = {0};
+    list_keys(proof, since_ms, &told);
+    for (uint64_t i = 0; i < journal->count && !proof->world->report->failed; i++) {
+        struct section_reader reader;
+        struct event event;
+        struct slice section = {journal->sections[i].bytes, journal->sections[i].size};
+        if (section_open(&reader, section, NULL))
+            continue;
+        while (section_next(&reader, &event, NULL) == ERR_OK) {
+            if (event.key.size > 0 && !event.erased && event.time_ms > since_ms &&
+                event.sequence <= proof->mark.sequences[event.origin])
+                prove_key(proof, &told, &event);
+            event_done(&event);
+        }
+    }
+    free(told.keys);
 }
 
 /* ---- all of it ---- */
@@ -395,6 +465,7 @@ void proof_of_store(struct world *world)
         for (uint8_t kind = 0; kind <= SIM_KINDS && !world->report->failed; kind++)
             prove_base(&proof, id, kind);
     }
+    prove_keys(&proof);
     free(proof.waiting);
     store_reader_close(proof.reader);
 }

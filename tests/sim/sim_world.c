@@ -18,7 +18,10 @@ static uint64_t world_monotonic_ns(struct env *env)
 
 static int64_t world_wall_ms(struct env *env)
 {
-    return ((struct world *)env)->wall_ms;
+    struct world *world = (struct world *)env;
+    if (world->wall_ms > world->latest_ms)
+        world->latest_ms = world->wall_ms;
+    return world->wall_ms;
 }
 
 static uint64_t world_random(struct env *env)

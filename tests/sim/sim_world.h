@@ -27,6 +27,7 @@ struct world {
     struct report *report;
     struct sim_rng rng; /* what the system takes for chance */
     int64_t wall_ms;
+    int64_t latest_ms; /* that it ever was */
     uint64_t monotonic_ns;
     struct sim_disk *disk;
     struct planted *planted;
