@@ -143,6 +143,19 @@ static bool is_section(const struct journal *journal, uint64_t number, struct sl
             (wanted->old && memcmp(section.data, wanted->old, section.size) == 0));
 }
 
+/* This is what the disk has: a scrub was done, or was not. */
+static void settle_section(struct journal *journal, uint64_t number, struct slice section)
+{
+    struct journal_section *own = &journal->sections[number];
+    if (!own->old)
+        return;
+    bool was_scrubbed = memcmp(section.data, own->bytes, section.size) == 0;
+    free(was_scrubbed ? own->old : own->bytes);
+    if (!was_scrubbed)
+        own->bytes = own->old;
+    own->old = NULL;
+}
+
 static struct slice section_bytes(const struct journal *journal, uint64_t number)
 {
     return (struct slice){journal->sections[number].bytes, journal->sections[number].size};
@@ -178,6 +191,8 @@ static enum err visit_section(void *arg, struct slice section, struct log_positi
                          number + 1);
     else
         sum_section(journal, section);
+    if (number < journal->count && !journal->report->failed)
+        settle_section(journal, number, section);
     if (number < journal->count)
         journal->sections[number].next = next;
     if (number == journal->count / 2)
@@ -375,6 +390,7 @@ static bool scrub_section(void *arg, char *section, size_t size)
         report_violation(journal->report, "a section is scrubbed that was never appended");
         return false;
     }
+    settle_section(journal, number, (struct slice){section, size});
     struct journal_section *own = &journal->sections[number];
     char *old = copy_bytes(section, size);
     bool changed = scrubbing->scrub(scrubbing->arg, section, size);
