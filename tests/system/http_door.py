@@ -387,6 +387,19 @@ class Protocol(Shared):
                 answer = self.web.ask("POST", path, body, web.JSON)
                 self.assertEqual((answer.status, answer.problem), (400, "invalid-json"))
 
+    def test_what_nobody_looks_at_is_refused(self):
+        item = f"/v1/items/{self.id}"
+        self.web.put(f"{item}/reactions/ann")
+        for method, path, body in (("POST", f"/v1/counters/{self.id}c/add?delta=5", None),
+                                   ("PUT", f"{item}/reactions/bob?kind=dislike", None),
+                                   ("DELETE", f"{item}/reactions/ann", b'{"kind":"dislike"}'),
+                                   ("GET", f"{item}?limit=5", None)):
+            with self.subTest(path=path):
+                answer = self.web.ask(method, path, body, web.JSON)
+                self.assertEqual((answer.status, answer.problem), (400, "invalid"))
+        self.assertEqual(self.web.get(item).json["counts"], {"like": "1", "dislike": "0"})
+        self.assertEqual(self.web.get(f"/v1/counters/{self.id}c").status, 404)
+
     def test_pipelined_requests_are_answered_in_order(self):
         raw = self.raw()
         head = b" HTTP/1.1\r\nHost: localhost\r\n"

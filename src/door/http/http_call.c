@@ -203,6 +203,21 @@ static bool decode_args(struct http_call *call, const struct http_match *match)
     return true;
 }
 
+/* What nobody would look at is a slip of the pen, and could have meant much: ?delta=5, or the kind
+ * in the body of a DELETE. Short paths and those for machines are less strict. NULL: all is well.
+ */
+static const char *surplus(const struct http_call *call, const struct http_request *request)
+{
+    const struct http_route *route = call->route;
+    if (strncmp(route->path, "/v1/", 4) != 0)
+        return NULL;
+    if (!route->query && request->query.size > 0)
+        return "this call takes no parameters";
+    if (!(route->flags & (HTTP_ROUTE_JSON | HTTP_ROUTE_LINES)) && call->body.size > 0)
+        return "this call takes no body";
+    return NULL;
+}
+
 /* The order is that of what may be known to whom. */
 static void handle(struct http_call *call, const struct http_match *match)
 {
@@ -221,6 +236,7 @@ static void handle(struct http_call *call, const struct http_match *match)
         http_call_answer(call, answer_options);
         return;
     }
+    const char *fault;
     call->route = match->route;
     if (!(call->route && call->route->flags & HTTP_ROUTE_OPEN) && !is_known(client)) {
         note_stranger(client);
@@ -235,6 +251,8 @@ static void handle(struct http_call *call, const struct http_match *match)
     } else if (!decode_args(call, match)) {
         http_call_fail(call, HTTP_PROBLEM_INVALID,
                        "the path is not percent-encoded UTF-8 without zero bytes");
+    } else if ((fault = surplus(call, request))) {
+        http_call_fail(call, HTTP_PROBLEM_INVALID, "%s", fault);
     } else if (!has_good_type(call, request)) {
         http_call_fail(call, HTTP_PROBLEM_BAD_TYPE, NULL);
     } else {
