@@ -134,11 +134,12 @@ enum err hot_inspect(struct hot *hot, struct slice id, struct hot_inspection *re
     return hot->ops->inspect(hot, id, ret);
 }
 
-enum err hot_mend(struct hot *hot, struct slice id, uint8_t kind, const struct number *by)
+enum err hot_mend(struct hot *hot, struct slice id, const struct hot_record *record, uint8_t kind,
+                  const struct number *by)
 {
     assert(hot && by);
 
-    return hot->ops->mend(hot, id, kind, by);
+    return hot->ops->mend(hot, id, record, kind, by);
 }
 
 enum err hot_note(struct hot *hot, const struct event *repair, int64_t now_ms)

@@ -129,8 +129,16 @@ struct hot_found {
     const struct slice *names;   /* NAMES: for each of want->numbers; size 0 = there is none */
 };
 
+/* Which record of an id it was: one that is deleted and made anew, or dropped and loaded, is
+ * another. */
+struct hot_record {
+    uint32_t incarnation;
+    uint32_t stamp;
+};
+
 /* What there is of a counter or an item right now, all of one moment. */
 struct hot_inspection {
+    struct hot_record record;
     bool is_item;
     bool complete;       /* all members are in memory: `members` means something */
     struct number value; /* the caller's to free */
@@ -211,9 +219,11 @@ struct hot_ops {
     enum err (*inspect)(struct hot *hot, struct slice id, struct hot_inspection *ret);
 
     /* Adds `by` to a counter, or to the count of an item's kind, and to nothing
-     * else: no event, nobody is told. The audit has proved that it is missing. ERR_INVALID
+     * else: no event, nobody is told. The audit has proved that it is missing from the record
+     * that it has inspected; ERR_BUSY: another may be there by now, inspect again. ERR_INVALID
      * for a small item, whose counts are its members themselves. */
-    enum err (*mend)(struct hot *hot, struct slice id, uint8_t kind, const struct number *by);
+    enum err (*mend)(struct hot *hot, struct slice id, const struct hot_record *record,
+                     uint8_t kind, const struct number *by);
 
     /* Writes an EVENT_REPAIR to the log, by the home cell of its id; changes nothing.
      * What log_room() says if that is not ERR_OK. */
@@ -256,7 +266,8 @@ void hot_loaded(struct hot *hot, const struct hot_want *want, const struct hot_f
 void hot_saved(struct hot *hot, const uint64_t sequences[LIMIT_CELLS]);
 enum err hot_drop(struct hot *hot, struct slice id);
 enum err hot_inspect(struct hot *hot, struct slice id, struct hot_inspection *ret);
-enum err hot_mend(struct hot *hot, struct slice id, uint8_t kind, const struct number *by);
+enum err hot_mend(struct hot *hot, struct slice id, const struct hot_record *record, uint8_t kind,
+                  const struct number *by);
 enum err hot_note(struct hot *hot, const struct event *repair, int64_t now_ms);
 void hot_hottest(struct hot *hot, uint32_t limit, hot_shards_fn *visit, void *arg);
 void hot_stats(struct hot *hot, struct hot_stats *ret_stats);

@@ -59,12 +59,12 @@ enum err store_thin(struct store *store, int64_t lives_before_ms, int64_t histor
                             ret_removed, error);
 }
 
-enum err store_mend(struct store *store, struct slice id, struct slice kind,
+enum err store_mend(struct store *store, struct slice id, uint32_t incarnation, struct slice kind,
                     const struct number *by, struct slice text, int64_t now_ms, struct error *error)
 {
     assert(store && by);
 
-    return store->ops->mend(store, id, kind, by, text, now_ms, error);
+    return store->ops->mend(store, id, incarnation, kind, by, text, now_ms, error);
 }
 
 enum err store_mend_members(struct store *store, struct slice item,

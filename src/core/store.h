@@ -224,8 +224,9 @@ struct store_ops {
                      struct error *error);
 
     /* The audit: puts a count right by `by`, or the members of an item from scratch (the
-     * counts stay as they are), and writes down why. ERR_NOT_FOUND. */
-    enum err (*mend)(struct store *store, struct slice id, struct slice kind,
+     * counts stay as they are), and writes down why. ERR_NOT_FOUND; ERR_BUSY: the row is of
+     * another incarnation by now. */
+    enum err (*mend)(struct store *store, struct slice id, uint32_t incarnation, struct slice kind,
                      const struct number *by, struct slice text, int64_t now_ms,
                      struct error *error);
     enum err (*mend_members)(struct store *store, struct slice item,
@@ -333,7 +334,7 @@ enum err store_discard(struct store *store, const unsigned char *event_id, int64
 enum err store_thin(struct store *store, int64_t lives_before_ms, int64_t history_before_ms,
                     int64_t keys_before_ms, uint32_t limit, uint64_t *ret_removed,
                     struct error *error);
-enum err store_mend(struct store *store, struct slice id, struct slice kind,
+enum err store_mend(struct store *store, struct slice id, uint32_t incarnation, struct slice kind,
                     const struct number *by, struct slice text, int64_t now_ms,
                     struct error *error);
 enum err store_mend_members(struct store *store, struct slice item,

@@ -62,7 +62,9 @@ struct sight {
     uint8_t kind;    /* of an item */
     enum event_place place;
     struct number value;
+    struct hot_record record; /* which one it was; in the store: its incarnation */
     struct sums_entry *sum;
+    bool waits; /* the store lacked units of the id then, which it had refused */
 };
 
 struct sights {
@@ -115,21 +117,18 @@ static const uint64_t *keep_vector(struct sights *sights, const uint64_t *sequen
     return *vector;
 }
 
-/* Takes `value` over. */
-static void add_sight(struct sights *sights, struct slice id, uint8_t kind, enum event_place place,
-                      struct number value, struct sums_entry *sum)
+/* Takes the value over. */
+static void add_sight(struct sights *sights, const struct sight *sight)
 {
     if (sights->count == sights->room) {
         sights->room = sights->room ? sights->room * 2 : 256;
         sights->list = memory_resize(sights->list, sights->room * sizeof(*sights->list));
     }
-    sights->list[sights->count++] =
-        (struct sight){.id = id, .kind = kind, .place = place, .value = value, .sum = sum};
+    sights->list[sights->count++] = *sight;
 }
 
 /* True if it is in memory. */
-static bool look_at_hot(const struct proof *proof, struct sights *sights, struct slice id,
-                        bool *ret_is_item)
+static bool look_at_hot(const struct proof *proof, struct sights *sights, struct slice id)
 {
     struct desk *desk = proof->seat->desk;
     struct hot_inspection seen = {.value = number_of(0)};
@@ -137,21 +136,26 @@ static bool look_at_hot(const struct proof *proof, struct sights *sights, struct
         return false;
     struct sums_entry *sum =
         sums_watch(sights->sums, id, keep_vector(sights, seen.sequences), NULL);
-    *ret_is_item = seen.is_item;
+    struct sight sight = {
+        .id = id, .place = PLACE_HOT, .value = seen.value, .record = seen.record, .sum = sum};
     if (!seen.is_item) {
-        add_sight(sights, id, KIND_NONE, PLACE_HOT, seen.value, sum);
+        add_sight(sights, &sight);
         return true;
     }
-    for (uint8_t kind = 1; kind <= desk->kinds->count; kind++) {
-        add_sight(sights, id, kind, PLACE_HOT, number_of(seen.counts[kind - 1]), sum);
+    for (sight.kind = 1; sight.kind <= desk->kinds->count; sight.kind++) {
+        sight.place = PLACE_HOT;
+        sight.value = number_of(seen.counts[sight.kind - 1]);
+        add_sight(sights, &sight);
+        sight.place = PLACE_HOT_MEMBERS;
+        sight.value = number_of(seen.members[sight.kind - 1]);
         if (seen.complete && !proof->values_only)
-            add_sight(sights, id, kind, PLACE_HOT_MEMBERS, number_of(seen.members[kind - 1]), sum);
+            add_sight(sights, &sight);
     }
     return true;
 }
 
 static enum err look_at_row(const struct proof *proof, struct sights *sights, struct slice id,
-                            uint8_t kind, struct error *error)
+                            uint8_t kind, uint32_t incarnation, struct error *error)
 {
     struct store_reader *reader;
     enum err err = seat_reader(proof->seat, &reader, error);
@@ -166,43 +170,79 @@ static enum err look_at_row(const struct proof *proof, struct sights *sights, st
         return err;
     struct sums_entry *sum =
         sums_watch(sights->sums, id, keep_vector(sights, mark.sequences), NULL);
-    add_sight(sights, id, kind, PLACE_STORE, value, sum);
+    struct sight sight = {.id = id,
+                          .kind = kind,
+                          .place = PLACE_STORE,
+                          .value = value,
+                          .record.incarnation = incarnation,
+                          .sum = sum};
+    add_sight(sights, &sight);
+    sight.place = PLACE_STORE_MEMBERS;
+    sight.value = number_of(members);
     if (kind != KIND_NONE && !proof->values_only)
-        add_sight(sights, id, kind, PLACE_STORE_MEMBERS, number_of(members), sum);
+        add_sight(sights, &sight);
     return ERR_OK;
 }
 
-struct row_type {
+struct row {
     bool is_there;
     bool is_item;
+    uint32_t incarnation;
 };
 
-static void note_type(void *arg, const struct state_target *target)
+static void note_row(void *arg, const struct state_target *target)
 {
-    *(struct row_type *)arg = (struct row_type){!target->absent, target->is_item};
+    *(struct row *)arg = (struct row){!target->absent, target->is_item, target->incarnation};
 }
 
-/* Counter or item? ERR_NOT_FOUND. */
-static enum err type_of_row(const struct proof *proof, struct slice id, bool *ret_is_item,
-                            struct error *error)
+static enum err find_row(const struct proof *proof, struct slice id, struct row *ret_row,
+                         struct error *error)
 {
     struct store_reader *reader;
-    struct row_type type = {0};
+    *ret_row = (struct row){.is_there = false};
     enum err err = seat_reader(proof->seat, &reader, error);
     if (!err)
-        err = store_load(reader, id, note_type, &type, error);
-    *ret_is_item = type.is_item;
-    return err || type.is_there ? err : ERR_NOT_FOUND;
+        err = store_load(reader, id, note_row, ret_row, error);
+    return err == ERR_NOT_FOUND ? ERR_OK : err;
 }
 
+/* The incarnation was read before the values: if it is still the same when they are mended,
+ * they are of this one. */
 static enum err look_at_store(const struct proof *proof, struct sights *sights, struct slice id,
-                              bool is_item, struct error *error)
+                              struct error *error)
 {
-    if (!is_item)
-        return look_at_row(proof, sights, id, KIND_NONE, error);
-    enum err err = ERR_OK;
-    for (uint8_t kind = 1; !err && kind <= proof->seat->desk->kinds->count; kind++)
-        err = look_at_row(proof, sights, id, kind, error);
+    struct row row;
+    enum err err = find_row(proof, id, &row, error);
+    if (err || !row.is_there)
+        return err;
+    if (!row.is_item)
+        err = look_at_row(proof, sights, id, KIND_NONE, row.incarnation, error);
+    for (uint8_t kind = 1; !err && row.is_item && kind <= proof->seat->desk->kinds->count; kind++)
+        err = look_at_row(proof, sights, id, kind, row.incarnation, error);
+    return err;
+}
+
+/* --- units that wait in the store explain what it lacks --- */
+
+static void note_life(void *arg, const struct store_life *life)
+{
+    (void)life;
+    *(bool *)arg = true;
+}
+
+static enum err has_waiting(const struct proof *proof, struct slice id, bool *ret_has,
+                            struct error *error)
+{
+    static const enum lifecycle_state states[] = {LIFECYCLE_PENDING, LIFECYCLE_RETRYING,
+                                                  LIFECYCLE_FAILED};
+    struct store_reader *reader;
+    enum err err = seat_reader(proof->seat, &reader, error);
+    *ret_has = false;
+    for (unsigned i = 0; !err && !*ret_has && i < 3; i++) {
+        struct store_life_filter filter = {.has_state = true, .state = states[i], .id = id};
+        uint64_t cursor = 0;
+        err = store_lives(reader, &filter, &cursor, 1, note_life, ret_has, error);
+    }
     return err;
 }
 
@@ -210,14 +250,29 @@ static enum err look_at_store(const struct proof *proof, struct sights *sights, 
 static enum err look(const struct proof *proof, struct sights *sights, struct slice id,
                      struct error *error)
 {
-    bool is_item = false;
-    bool is_hot = look_at_hot(proof, sights, id, &is_item);
+    bool is_hot = look_at_hot(proof, sights, id);
     if (is_hot && proof->values_only)
         return ERR_OK;
-    enum err err = is_hot ? ERR_OK : type_of_row(proof, id, &is_item, error);
-    if (!err)
-        err = look_at_store(proof, sights, id, is_item, error);
+    enum err err = look_at_store(proof, sights, id, error);
     return err == ERR_NOT_FOUND ? ERR_OK : err;
+}
+
+/* A unit may be applied before the log is read, and its absence is a drift to whoever asks only
+ * then. One that is refused between the two questions waits for a second at least. */
+static enum err look_carefully(const struct proof *proof, struct sights *sights, struct slice id,
+                               struct error *error)
+{
+    bool before = false;
+    bool after = false;
+    size_t first = sights->count;
+    enum err err = has_waiting(proof, id, &before, error);
+    if (!err)
+        err = look(proof, sights, id, error);
+    if (!err)
+        err = has_waiting(proof, id, &after, error);
+    for (size_t i = first; i < sights->count; i++)
+        sights->list[i].waits = before || after;
+    return err;
 }
 
 /* --- what the log says --- */
@@ -296,30 +351,6 @@ static enum err difference(const struct proof *proof, const struct sight *sight,
     return err;
 }
 
-/* --- units that wait in the store explain what it lacks --- */
-
-static void note_life(void *arg, const struct store_life *life)
-{
-    (void)life;
-    *(bool *)arg = true;
-}
-
-static enum err has_waiting(const struct proof *proof, struct slice id, bool *ret_has,
-                            struct error *error)
-{
-    static const enum lifecycle_state states[] = {LIFECYCLE_PENDING, LIFECYCLE_RETRYING,
-                                                  LIFECYCLE_FAILED};
-    struct store_reader *reader;
-    enum err err = seat_reader(proof->seat, &reader, error);
-    *ret_has = false;
-    for (unsigned i = 0; !err && !*ret_has && i < 3; i++) {
-        struct store_life_filter filter = {.has_state = true, .state = states[i], .id = id};
-        uint64_t cursor = 0;
-        err = store_lives(reader, &filter, &cursor, 1, note_life, ret_has, error);
-    }
-    return err;
-}
-
 /* --- repair --- */
 
 struct mend_ask {
@@ -338,7 +369,8 @@ static void ask_mend(void *arg, struct store *store)
     int64_t now_ms = env_wall_ms(desk->options.env);
     struct slice kind = kinds_name(desk->kinds, ask->sight->kind);
     if (ask->sight->place == PLACE_STORE)
-        ask->err = store_mend(store, ask->sight->id, kind, ask->by, ask->text, now_ms, ask->error);
+        ask->err = store_mend(store, ask->sight->id, ask->sight->record.incarnation, kind, ask->by,
+                              ask->text, now_ms, ask->error);
     else
         ask->err = members_mend(ask->proof->seat, store, ask->sight->id, ask->text, ask->error);
 }
@@ -372,7 +404,7 @@ static enum err mend(const struct proof *proof, const struct sight *sight, const
     enum err err;
     switch (sight->place) {
     case PLACE_HOT:
-        err = hot_mend(desk->hot, sight->id, sight->kind, by);
+        err = hot_mend(desk->hot, sight->id, &sight->record, sight->kind, by);
         return err == ERR_INVALID ? drop_hot(proof, sight->id, error) : err;
     case PLACE_HOT_MEMBERS:
         return drop_hot(proof, sight->id, error);
@@ -468,6 +500,10 @@ static void deal_with(struct proof *proof, const struct sight *sight, const stru
 
     struct error error = {.text = ""};
     enum err err = mend(proof, sight, by, slice_of(line), &error);
+    if (err == ERR_BUSY || err == ERR_NOT_FOUND) {
+        message_info("the count has gone or come anew since it was looked at %s", line);
+        return;
+    }
     if (err) {
         message_error("the count could not be put right %s reason=\"%s\"", line,
                       error.text[0] ? error.text : err_meaning(err));
@@ -497,22 +533,23 @@ static enum err judge(struct proof *proof, const struct sight *sight, sight_fn *
                       struct error *error)
 {
     struct number by = number_of(0);
-    bool is_explained = false;
+    bool is_explained = sight->waits;
     enum err err = difference(proof, sight, &by, error);
     bool is_short = !err && number_compare(&by, &(struct number){0}) != 0;
     /* With a deletion that waits, too, nobody knows which discarded letters were before it. */
-    if (is_short && (is_of_store(sight) || sight->sum->begins))
+    bool may_lack = is_of_store(sight) || sight->sum->begins;
+    if (is_short && may_lack && !is_explained)
         err = has_waiting(proof, sight->id, &is_explained, error);
-    if (!err && is_short && !is_explained)
+    if (!err && is_short && !(may_lack && is_explained))
         differs(proof, sight, &by, arg);
     number_done(&by);
     return err;
 }
 
-/* Looks at all ids and tells of each sight that differs; the store's first, since memory may
- * be put right from there. */
-static enum err compare(struct proof *proof, const struct proof_ids *ids, sight_fn *differs,
-                        void *arg, struct error *error)
+/* Looks at all ids and tells of each sight that differs, which is believed at the last look; the
+ * store's first, since memory may be put right from there. */
+static enum err compare(struct proof *proof, const struct proof_ids *ids, bool is_last,
+                        sight_fn *differs, void *arg, struct error *error)
 {
     struct aggregator *aggregator = proof->seat->desk->options.aggregator;
     aggregator_hold_trim(aggregator);
@@ -520,8 +557,10 @@ static enum err compare(struct proof *proof, const struct proof_ids *ids, sight_
     sights_init(&sights, proof->seat);
     enum err err = ERR_OK;
     size_t at = 0;
-    for (size_t i = 0; !err && i < ids->count; i++)
-        err = look(proof, &sights, next_id(ids, &at), error);
+    for (size_t i = 0; !err && i < ids->count; i++) {
+        struct slice id = next_id(ids, &at);
+        err = is_last ? look_carefully(proof, &sights, id, error) : look(proof, &sights, id, error);
+    }
     if (!err)
         err = read_log(proof, &sights, error);
     for (size_t i = 0; !err && i < sights.count; i++)
@@ -577,10 +616,10 @@ enum err proof_check(struct proof *proof, const struct proof_ids *ids, struct er
     struct suspects suspects = {.all = ids, .flags = memory_take_zeroed(ids->bytes.size + 1)};
     struct proof_ids again;
     proof_ids_init(&again);
-    enum err err = compare(proof, ids, suspect, &suspects, error);
+    enum err err = compare(proof, ids, false, suspect, &suspects, error);
     list_suspects(&suspects, &again);
     if (!err && again.count > 0)
-        err = compare(proof, &again, deal_with_suspect, NULL, error);
+        err = compare(proof, &again, true, deal_with_suspect, NULL, error);
     proof_ids_done(&again);
     free(suspects.flags);
     if (err)

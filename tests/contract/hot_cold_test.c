@@ -849,6 +849,40 @@ TEST(when_nothing_may_go_what_needs_memory_is_refused_and_the_rest_goes_on)
 
 /* ---- the audit ---- */
 
+static struct hot_record record_of(const char *id)
+{
+    struct hot_inspection seen;
+    assert_int_equal(hot_inspect(rig.hot, slice_of(id), &seen), ERR_OK);
+    return seen.record;
+}
+
+TEST(only_the_record_that_was_inspected_is_mended)
+{
+    cold_tell_all(&rig);
+    cold_ask(&rig, add("a", 5));
+    struct number by = number_of(3);
+    struct hot_record record = record_of("a");
+    cold_ask(&rig, add("a", 1));
+    assert_int_equal(hot_mend(rig.hot, slice_of("a"), &record, 0, &by), ERR_OK);
+
+    put_away("a"); /* and back: what was wrong may not be so any more */
+    assert_value(cold_ask(&rig, add("a", 0)), 6);
+    assert_int_equal(hot_mend(rig.hot, slice_of("a"), &record, 0, &by), ERR_BUSY);
+    struct hot_record loaded = record_of("a"); /* by somebody else */
+    assert_int_equal(hot_mend(rig.hot, slice_of("a"), &record, 0, &by), ERR_BUSY);
+    assert_value(cold_ask(&rig, get("a")), 6);
+    assert_int_equal(hot_mend(rig.hot, slice_of("a"), &loaded, 0, &by), ERR_OK);
+    assert_value(cold_ask(&rig, get("a")), 9);
+
+    cold_ask(&rig, (struct op){.kind = OP_DELETE, .id = slice_of("a")});
+    cold_ask(&rig, add("a", 1));
+    assert_int_equal(hot_mend(rig.hot, slice_of("a"), &loaded, 0, &by), ERR_BUSY);
+    record = record_of("a");
+    assert_int_equal(hot_mend(rig.hot, slice_of("a"), &loaded, 0, &by), ERR_BUSY);
+    assert_int_equal(hot_mend(rig.hot, slice_of("a"), &record, 0, &by), ERR_OK);
+    assert_value(cold_ask(&rig, get("a")), 4);
+}
+
 TEST(an_inspection_is_of_one_moment_and_mending_changes_nothing_else)
 {
     cold_tell_all(&rig);
@@ -857,6 +891,7 @@ TEST(an_inspection_is_of_one_moment_and_mending_changes_nothing_else)
         cold_ask(&rig, like("item", user));
     struct hot_inspection seen;
     assert_int_equal(hot_inspect(rig.hot, slice_of("a"), &seen), ERR_OK);
+    struct hot_record a = seen.record;
     assert_false(seen.is_item);
     assert_int_equal(seen.value.small, 5);
     uint64_t events = 0;
@@ -864,6 +899,7 @@ TEST(an_inspection_is_of_one_moment_and_mending_changes_nothing_else)
         events += seen.sequences[i];
     assert_int_equal(events, 301);
     assert_int_equal(hot_inspect(rig.hot, slice_of("item"), &seen), ERR_OK);
+    struct hot_record item = seen.record;
     assert_true(seen.is_item && seen.complete);
     assert_int_equal(seen.counts[0], 300);
     assert_int_equal(seen.members[0], 300);
@@ -871,9 +907,9 @@ TEST(an_inspection_is_of_one_moment_and_mending_changes_nothing_else)
 
     size_t sections = rig.log.count;
     struct number by = number_of(3);
-    assert_int_equal(hot_mend(rig.hot, slice_of("a"), 0, &by), ERR_OK);
-    assert_int_equal(hot_mend(rig.hot, slice_of("item"), LIKE, &by), ERR_OK);
-    assert_int_equal(hot_mend(rig.hot, slice_of("none"), 0, &by), ERR_NOT_FOUND);
+    assert_int_equal(hot_mend(rig.hot, slice_of("a"), &a, 0, &by), ERR_OK);
+    assert_int_equal(hot_mend(rig.hot, slice_of("item"), &item, LIKE, &by), ERR_OK);
+    assert_int_equal(hot_mend(rig.hot, slice_of("none"), &a, 0, &by), ERR_NOT_FOUND);
     assert_int_equal(rig.log.count, sections);
     assert_value(cold_ask(&rig, get("a")), 8);
     assert_int_equal(hot_inspect(rig.hot, slice_of("item"), &seen), ERR_OK);
@@ -951,4 +987,5 @@ RUN(SCENARIO(what_is_in_the_store_only_is_asked_for_once_and_nobody_else_waits),
     SCENARIO(data_may_be_ten_times_larger_than_memory),
     SCENARIO(when_nothing_may_go_what_needs_memory_is_refused_and_the_rest_goes_on),
     SCENARIO(an_inspection_is_of_one_moment_and_mending_changes_nothing_else),
+    SCENARIO(only_the_record_that_was_inspected_is_mended),
     SCENARIO(a_scan_says_what_was_loaded_and_a_peek_wants_nothing))

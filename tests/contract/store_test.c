@@ -949,16 +949,34 @@ TEST(a_value_is_inspected_with_its_mark_and_mended)
     inspect("v", "dislike", 0, 0);
 
     struct number by = number_of(-2);
-    assert_int_equal(store_mend(rig->store, SLICE("c"), SLICE(""), &by, SLICE("drift"), 1, NULL),
+    assert_int_equal(store_mend(rig->store, SLICE("c"), 0, SLICE(""), &by, SLICE("drift"), 1, NULL),
                      ERR_OK);
     assert_int_equal(
-        store_mend(rig->store, SLICE("v"), SLICE("like"), &by, SLICE("drift"), 1, NULL), ERR_OK);
-    assert_int_equal(store_mend(rig->store, SLICE("x"), SLICE(""), &by, SLICE("drift"), 1, NULL),
+        store_mend(rig->store, SLICE("v"), 0, SLICE("like"), &by, SLICE("drift"), 1, NULL), ERR_OK);
+    assert_int_equal(store_mend(rig->store, SLICE("x"), 0, SLICE(""), &by, SLICE("drift"), 1, NULL),
                      ERR_NOT_FOUND);
     assert_int_equal(store_mark(rig->store, &rig->mark, NULL), ERR_OK);
     inspect("c", "", 3, 0);
     inspect("v", "like", -1, 1);
     assert_string_equal(audits(), "repair v | repair c");
+}
+
+TEST(a_row_that_was_made_anew_is_not_mended)
+{
+    rig_add(rig, "c", 5);
+    rig_apply_ok(rig);
+    struct store_unit *unit = rig_add(rig, "c", 1);
+    unit->is_new = true;
+    unit->incarnation = 1;
+    rig_apply_ok(rig);
+    struct number by = number_of(-2);
+    struct slice none = SLICE("");
+    assert_int_equal(store_mend(rig->store, SLICE("c"), 0, none, &by, SLICE("drift"), 1, NULL),
+                     ERR_BUSY);
+    inspect("c", "", 1, 0);
+    assert_int_equal(store_mend(rig->store, SLICE("c"), 1, none, &by, SLICE("drift"), 1, NULL),
+                     ERR_OK);
+    inspect("c", "", -1, 0);
 }
 
 TEST(members_are_mended_from_scratch)
@@ -1192,6 +1210,7 @@ int main(void)
         CASE(what_a_user_holds_is_found_on_small_and_large_items),
         CASE(a_scan_meets_everything_once_while_others_are_written),
         CASE(a_value_is_inspected_with_its_mark_and_mended),
+        CASE(a_row_that_was_made_anew_is_not_mended),
         CASE(members_are_mended_from_scratch),
         CASE(repairs_and_notes_stand_in_the_audit_trail),
         CASE(bases_add_up),

@@ -25,6 +25,7 @@ enum entry_flag {
     ENTRY_BIG = 1,    /* a counter beyond 64 bits */
     ENTRY_CROWD = 2,  /* an item with more members than a block holds */
     ENTRY_LOADED = 4, /* from the store, and not made here */
+    ENTRY_SEEN = 8,   /* by an inspection, see inspect.c */
     /* the upper four bits are the generation of the last write, see saves.h */
 };
 #define ENTRY_GENERATION_SHIFT 4u

@@ -21,6 +21,26 @@ static struct entry *look_up(struct memory_hot *hot, struct slice id, struct op 
     return is_other ? NULL : entry;
 }
 
+/* Records are many and have no room for a stamp of their own; those that were inspected are
+ * few. A record that nobody has seen yet gets a new stamp, which it shares with what has a like
+ * hash: one that was put in memory since the inspection has not been seen, or has another. */
+static struct hot_record record_of(struct memory_hot *hot, struct entry *entry, uint64_t hash)
+{
+    uint32_t *stamp = &hot->stamps[hash % INSPECT_STAMPS];
+    if (!(entry->flags & ENTRY_SEEN)) {
+        entry->flags |= ENTRY_SEEN;
+        ++*stamp;
+    }
+    return (struct hot_record){.incarnation = entry->incarnation, .stamp = *stamp};
+}
+
+static bool is_record(struct memory_hot *hot, const struct entry *entry, uint64_t hash,
+                      const struct hot_record *record)
+{
+    return entry->flags & ENTRY_SEEN && entry->incarnation == record->incarnation &&
+           hot->stamps[hash % INSPECT_STAMPS] == record->stamp;
+}
+
 static void inspect_crowd(struct memory_hot *hot, const struct crowd *crowd,
                           struct hot_inspection *ret)
 {
@@ -57,9 +77,11 @@ enum err inspect_id(struct hot *base, struct slice id, struct hot_inspection *re
     *ret = (struct hot_inspection){.is_item = false};
     struct op op;
     layer_take_all(hot);
-    const struct entry *entry = look_up(hot, id, &op);
-    if (entry)
+    struct entry *entry = look_up(hot, id, &op);
+    if (entry) {
+        ret->record = record_of(hot, entry, op.hash);
         inspect_entry(hot, &hot->cells[op.cell], entry, ret);
+    }
     for (unsigned i = 0; i < LIMIT_CELLS; i++)
         ret->sequences[i] = hot->cells[i].sequence;
     layer_release_all(hot);
@@ -75,7 +97,8 @@ static enum err mend_counter(struct cell *cell, struct entry *counter, const str
     return ERR_OK;
 }
 
-enum err inspect_mend(struct hot *base, struct slice id, uint8_t kind, const struct number *by)
+enum err inspect_mend(struct hot *base, struct slice id, const struct hot_record *record,
+                      uint8_t kind, const struct number *by)
 {
     struct memory_hot *hot = (struct memory_hot *)base;
     struct op op;
@@ -86,6 +109,8 @@ enum err inspect_mend(struct hot *base, struct slice id, uint8_t kind, const str
     enum err err = ERR_INVALID;
     if (!entry)
         err = ERR_NOT_FOUND;
+    else if (!is_record(hot, entry, op.hash, record))
+        err = ERR_BUSY;
     else if (entry->kind == ENTRY_COUNTER)
         err = mend_counter(cell, entry, by);
     else if (entry->flags & ENTRY_CROWD && of != KIND_NONE && of <= hot->kinds->count && !by->big) {

@@ -86,6 +86,8 @@ struct drop {
 };
 #define DROP_AGE 32u /* units: the retention */
 
+#define INSPECT_STAMPS 1024u
+
 struct memory_hot {
     struct hot base;
     struct env *env;           /* borrowed */
@@ -112,6 +114,7 @@ struct memory_hot {
     uint64_t memory_max;
     _Atomic bool tight;
     _Atomic uint32_t inspections;
+    uint32_t stamps[INSPECT_STAMPS]; /* with all locks: of records that were inspected, by hash */
     _Atomic uint64_t spread_events;
     _Atomic uint64_t lock_waits;
     struct cell cells[LIMIT_CELLS];
@@ -183,7 +186,8 @@ void load_loaded(struct hot *base, const struct hot_want *want, const struct hot
 void drop_saved(struct hot *base, const uint64_t sequences[LIMIT_CELLS]);
 enum err drop_id(struct hot *base, struct slice id);
 enum err inspect_id(struct hot *base, struct slice id, struct hot_inspection *ret);
-enum err inspect_mend(struct hot *base, struct slice id, uint8_t kind, const struct number *by);
+enum err inspect_mend(struct hot *base, struct slice id, const struct hot_record *record,
+                      uint8_t kind, const struct number *by);
 enum err inspect_note(struct hot *base, const struct event *repair, int64_t now_ms);
 void inspect_hottest(struct hot *base, uint32_t limit, hot_shards_fn *visit, void *arg);
 

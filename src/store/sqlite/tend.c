@@ -214,7 +214,7 @@ static enum err end_mend(struct sqlite_store *store, const struct state_mark *be
     return err ? store_abandon(store, err) : store_commit(store, error);
 }
 
-enum err sqlite_mend(struct store *base, struct slice id, struct slice kind,
+enum err sqlite_mend(struct store *base, struct slice id, uint32_t incarnation, struct slice kind,
                      const struct number *by, struct slice text, int64_t now_ms,
                      struct error *error)
 {
@@ -226,6 +226,8 @@ enum err sqlite_mend(struct store *base, struct slice id, struct slice kind,
     struct entry entry;
     sqlite3_stmt *statement;
     err = find_live(store, id, &entry, &statement, error);
+    if (!err && entry.incarnation != incarnation)
+        err = ERR_BUSY;
     if (!err)
         err = kind.size > 0 ? mend_count(store, &entry, kind, by, error)
                             : mend_counter(store, &entry, statement, by, error);

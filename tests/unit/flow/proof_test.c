@@ -10,7 +10,9 @@ static struct desk_task audit(struct pipe *pipe, bool repair)
 static void spoil(struct pipe *pipe, const char *id, uint8_t kind, int64_t by)
 {
     struct number number = number_of(by);
-    assert_int_equal(hot_mend(pipe->hot, slice_of(id), kind, &number), ERR_OK);
+    struct hot_inspection seen;
+    assert_int_equal(hot_inspect(pipe->hot, slice_of(id), &seen), ERR_OK);
+    assert_int_equal(hot_mend(pipe->hot, slice_of(id), &seen.record, kind, &number), ERR_OK);
 }
 
 static struct pipe *pipe_with_counts(unsigned users)
@@ -113,6 +115,83 @@ TEST(what_was_discarded_before_a_deletion_counts_no_more)
     pipe_free(pipe);
 }
 
+/* --- what happens between a look and the repair --- */
+
+struct meanwhile {
+    struct pipe *pipe;
+    void (*happens)(struct pipe *pipe);
+    unsigned looks;
+    struct proof proof;
+    uint64_t last; /* bytes */
+};
+
+/* Each reading of a log as short as this tells once or twice, of more and more bytes. */
+static void read_on(void *arg, uint64_t bytes_done, uint64_t bytes_all)
+{
+    struct meanwhile *meanwhile = arg;
+    (void)bytes_all;
+    meanwhile->looks += meanwhile->looks == 0 || bytes_done <= meanwhile->last;
+    meanwhile->last = bytes_done;
+    if (meanwhile->looks == 2 && meanwhile->happens) {
+        void (*happens)(struct pipe * pipe) = meanwhile->happens;
+        meanwhile->happens = NULL;
+        happens(meanwhile->pipe);
+    }
+}
+
+static void check_views(struct desk_seat *seat, void *arg)
+{
+    struct meanwhile *meanwhile = arg;
+    meanwhile->proof =
+        (struct proof){.seat = seat, .repair = true, .reading = read_on, .reading_arg = meanwhile};
+    struct proof_ids ids;
+    proof_ids_init(&ids);
+    proof_ids_add(&ids, SLICE("views"));
+    assert_int_equal(proof_check(&meanwhile->proof, &ids, NULL), ERR_OK);
+    proof_ids_done(&ids);
+}
+
+static void check_views_while(struct pipe *pipe, void (*happens)(struct pipe *pipe))
+{
+    struct meanwhile meanwhile = {.pipe = pipe, .happens = happens};
+    pipe_at_desk(pipe, check_views, &meanwhile);
+    assert_null(meanwhile.happens);
+    assert_int_equal(meanwhile.proof.drifts, 1);
+    assert_int_equal(meanwhile.proof.repairs, 0);
+}
+
+static void make_views_anew(struct pipe *pipe)
+{
+    struct op op = {.kind = OP_DELETE, .id = SLICE("views")};
+    pipe_run(pipe, &op);
+    assert_int_equal(op.code, ERR_OK);
+    pipe_add(pipe, "views", 3);
+    pipe_settle(pipe);
+}
+
+static void load_views_anew(struct pipe *pipe)
+{
+    assert_int_equal(hot_drop(pipe->hot, SLICE("views")), ERR_OK);
+    assert_int_equal(pipe_value(pipe, "views"), 100);
+}
+
+TEST(what_was_deleted_or_loaded_since_it_was_looked_at_is_left_alone)
+{
+    struct pipe *pipe = pipe_with_counts(3);
+    spoil(pipe, "views", KIND_NONE, 5);
+    check_views_while(pipe, load_views_anew);
+    assert_int_equal(pipe_value(pipe, "views"), 100);
+
+    spoil(pipe, "views", KIND_NONE, 5);
+    check_views_while(pipe, make_views_anew);
+    assert_int_equal(pipe_value(pipe, "views"), 3);
+
+    pipe_sql(pipe, "UPDATE entries SET value = 7 WHERE id = 'views'");
+    check_views_while(pipe, make_views_anew);
+    assert_int_equal(audit(pipe, false).found, 0);
+    pipe_free(pipe);
+}
+
 struct writer {
     struct pipe *pipe;
     atomic_bool stop;
@@ -159,4 +238,5 @@ RUN(cmocka_unit_test(what_is_right_is_left_alone),
     cmocka_unit_test(a_wrong_count_of_a_large_item_is_put_right),
     cmocka_unit_test(a_wrong_row_is_put_right_and_memory_stays_as_it_was),
     cmocka_unit_test(what_was_discarded_before_a_deletion_counts_no_more),
+    cmocka_unit_test(what_was_deleted_or_loaded_since_it_was_looked_at_is_left_alone),
     cmocka_unit_test(nothing_that_happens_meanwhile_looks_like_a_drift))
