@@ -67,12 +67,6 @@ void desk_free(struct desk *desk)
     free(desk);
 }
 
-struct desk_seat *desk_borrow_seat(struct desk *desk)
-{
-    assert(desk && !desk->seats[0].runs);
-    return &desk->seats[0];
-}
-
 void desk_stats(struct desk *desk, struct pipeline_stats *stats)
 {
     assert(desk && stats);

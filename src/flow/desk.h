@@ -161,8 +161,4 @@ void desk_stop(struct desk *desk);
 /* Fills in its part. Any thread. */
 void desk_stats(struct desk *desk, struct pipeline_stats *stats);
 
-/* A seat for somebody who brings a thread of his own: tests, the simulator. Only while the
- * desk is not started. */
-struct desk_seat *desk_borrow_seat(struct desk *desk);
-
 #endif

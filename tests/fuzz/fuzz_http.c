@@ -56,8 +56,8 @@ static void take_apart(struct seen *seen, const struct http_request *request)
     struct slice query = request->query;
     struct slice name;
     struct slice value;
-    while (http_url_field(&query, &name, &value)) {
-        if (name.data) {
+    while (http_url_cut_field(&query, &name, &value)) {
+        if (http_url_decode(&name, true) && http_url_decode(&value, true)) {
             check(http_url_is_utf8(name) && http_url_is_utf8(value));
             note(seen, name);
             note(seen, value);

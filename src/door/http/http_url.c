@@ -126,12 +126,3 @@ bool http_url_cut_field(struct slice *query, struct slice *ret_name, struct slic
     query->size -= size;
     return true;
 }
-
-bool http_url_field(struct slice *query, struct slice *ret_name, struct slice *ret_value)
-{
-    if (!http_url_cut_field(query, ret_name, ret_value))
-        return false;
-    if (!http_url_decode(ret_name, true) || !http_url_decode(ret_value, true))
-        *ret_name = (struct slice){NULL, 0};
-    return true;
-}

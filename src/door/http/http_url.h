@@ -28,10 +28,6 @@ bool http_url_decode(struct slice *text, bool is_query);
 /* Takes the next field off a query, still encoded; false when there is none. */
 bool http_url_cut_field(struct slice *query, struct slice *ret_name, struct slice *ret_value);
 
-/* Takes the next field off a query, decoded; false when there is none. A field
- * that is not well formed has a name without data. */
-bool http_url_field(struct slice *query, struct slice *ret_name, struct slice *ret_value);
-
 /* Is it UTF-8, in the shortest form, without surrogates? */
 bool http_url_is_utf8(struct slice text);
 

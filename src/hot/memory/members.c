@@ -1,7 +1,6 @@
 #include "hot/memory/members.h"
 
 #include <assert.h>
-#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -503,21 +502,4 @@ bool crowd_split_lacks(const struct crowd *crowd, const struct users *users,
         }
     }
     return lacks_something(ret_lack);
-}
-
-static size_t crowd_bytes(const struct crowd *crowd)
-{
-    size_t bytes = sizeof(*crowd) + crowd->spread.id_size;
-    for (unsigned slice = 0; slice < CROWD_SLICES; slice++) {
-        if (!crowd->slices[slice])
-            continue;
-        for (unsigned i = 0; i < crowd->kinds * 2; i++)
-            bytes += sizeof(struct set) + set_bytes(&crowd->slices[slice][i]);
-    }
-    return bytes;
-}
-
-size_t members_bytes(const struct entry *item)
-{
-    return item->flags & ENTRY_CROWD ? crowd_bytes(item->crowd) : malloc_usable_size(item->block);
 }

@@ -140,6 +140,4 @@ bool members_page_lacks(const struct entry *item, uint8_t kind, const struct use
 bool crowd_split_lacks(const struct crowd *crowd, const struct users *users,
                        struct members_lack *ret_lack);
 
-size_t members_bytes(const struct entry *item);
-
 #endif
