@@ -28,7 +28,7 @@ import time
 
 import tallyd
 
-EXAMPLES = ("README.md", *(f"docs/{name}.md" for name in ("commands", "http", "store", "tally")))
+EXAMPLES = ("README.md", *(f"docs/{name}.md" for name in ("commands", "http", "metrics", "store", "tally")))
 PORT = "6380"  # in the documents
 HTTP_PORT = "3001"
 DATABASE = "data/tally.db"
