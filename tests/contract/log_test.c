@@ -575,6 +575,24 @@ TEST(the_beginning_of_every_segment_is_a_position)
     }
 }
 
+TEST(a_follower_comes_to_the_end_also_when_the_last_segment_is_empty)
+{
+    struct log *log = open_started();
+    static struct numbers all;
+    all = (struct numbers){0};
+    struct log_position at = {0};
+    append_numbers(log, 0, 3);
+    follow_all(log, &at, 1 << 20, expect_number, &all);
+    assert_true(is_same(at, log_end(log)));
+    assert_int_equal(log_rotate(log, NULL), ERR_OK);
+    follow_all(log, &at, 1 << 20, expect_number, &all);
+    assert_true(is_same(at, log_end(log)));
+    wait_for(log, LOG_DURABLE, append_number(log, 3));
+    follow_all(log, &at, 1 << 20, expect_number, &all);
+    assert_int_equal(all.next, 4);
+    log_close(log);
+}
+
 TEST(a_visitor_that_refuses_is_asked_again_for_the_same_group)
 {
     struct log *log = open_started();
@@ -941,6 +959,7 @@ int main(void)
         PROMISE(following_goes_on_from_any_remembered_position_also_of_an_earlier_process),
         PROMISE(segments_and_end_are_known_before_the_start),
         PROMISE(the_beginning_of_every_segment_is_a_position),
+        PROMISE(a_follower_comes_to_the_end_also_when_the_last_segment_is_empty),
         PROMISE(a_visitor_that_refuses_is_asked_again_for_the_same_group),
         PROMISE(a_position_behind_the_end_is_refused),
         PROMISE(rotating_seals_what_was_appended_before),

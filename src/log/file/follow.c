@@ -215,8 +215,10 @@ static enum err read_on(struct reading *reading, struct log_position *at, struct
         err = read_segment(reading, &entry, &next, error);
         if (compare(next, from) > 0)
             *at = next;
-        else if (!err)
+        else if (!err) { /* there is nothing but a segment that is empty yet */
+            *at = from;
             break;
+        }
     }
     return err;
 }
