@@ -18,7 +18,8 @@
 
 #define STATE_SLICES 64u /* of a large item; a slice is 64 buckets: bucket / 64 */
 
-/* Up to 4,096 members an item is in one piece, then in STATE_SLICES for ever. */
+/* Up to 4,096 members an item is in one piece, then in STATE_SLICES for ever; one that was
+ * created on several shards is so from the start. */
 #define STATE_WHOLE_MAX 4096u
 
 /* How far the store is: everything up to here is in it, nothing behind is. */
@@ -47,9 +48,9 @@ struct state_target {
     bool is_item;
     uint32_t incarnation;
     int64_t written_ms;
+    struct op_create create; /* of an item: its shards */
     /* a counter */
     struct number value; /* borrowed */
-    struct op_create create;
     int64_t deadline_ms; /* 0 = none */
     /* an item: counts by the kinds' names, zero ones may be left out */
     const struct slice *kinds;

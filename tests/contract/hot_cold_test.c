@@ -248,6 +248,86 @@ TEST(settings_and_deadlines_come_back)
     assert_int_equal(stats().counters, 1);
 }
 
+static void create_on(const char *id, uint32_t shards)
+{
+    struct op_create as = {.shards = shards};
+    struct op op = on(OP_CREATE, id);
+    op.create = &as;
+    assert_true(cold_ask(&rig, op).changed);
+}
+
+static void assert_shards(const char *id, uint32_t shards, uint32_t asked)
+{
+    struct op_describe is;
+    struct op op = on(OP_DESCRIBE, id);
+    op.describe = &is;
+    assert_int_equal(cold_ask(&rig, op).code, ERR_OK);
+    assert_int_equal(is.shards, shards);
+    assert_int_equal(is.shards_asked, asked);
+}
+
+static void assert_all_spread(void)
+{
+    assert_shards("a", 4, 4);
+    assert_shards("large/like", 8, 8);
+    assert_shards("empty/like", 2, 2);
+    assert_int_equal(stats().spread, 3);
+    assert_value(cold_ask(&rig, get("a")), 7);
+    assert_int_equal(likes("large"), 100);
+}
+
+TEST(the_shards_asked_for_come_back)
+{
+    rig.shelf->whole_max = 50;
+    create_on("a", 4);
+    create_on("large/like", 8);
+    create_on("empty/like", 2);
+    cold_ask(&rig, add("a", 7));
+    for (unsigned user = 0; user < 100; user++)
+        cold_ask(&rig, like("large", user));
+    put_away("a");
+    put_away("large");
+    put_away("empty");
+    assert_all_spread();
+    for (int i = 0; i < 50; i++)
+        tick(1000); /* quiet for long */
+    assert_all_spread();
+
+    cold_restart(&rig); /* all of it is in the store */
+    assert_all_spread();
+    for (unsigned user = 0; user < 100; user++)
+        assert_false(cold_ask(&rig, like("large", user)).changed);
+    assert_true(cold_ask(&rig, like("large", 100)).changed);
+
+    cold_ask(&rig, add("a", 1)); /* these two are replayed on top of what is loaded */
+    cold_restart(&rig);
+    assert_shards("a", 4, 4);
+    assert_value(cold_ask(&rig, get("a")), 8);
+    assert_shards("large/like", 8, 8);
+    assert_int_equal(likes("large"), 101);
+}
+
+TEST(an_item_without_names_gets_its_shards_when_it_is_written)
+{
+    create_on("small/like", 2);
+    for (unsigned user = 0; user < 20; user++)
+        cold_ask(&rig, like("small", user));
+    cold_save(&rig);
+    cold_restart(&rig);
+    assert_shards("small/like", 1, 2); /* in which shard a member is, his name says */
+    for (unsigned user = 20; user < 220; user++)
+        cold_ask(&rig, like("small", user));
+    for (int i = 0; i < 3; i++) {
+        for (unsigned user = 220 + 100 * (unsigned)i; user < 320 + 100 * (unsigned)i; user++)
+            cold_ask(&rig, like("small", user));
+        tick(1000);
+        cold_load(&rig);
+    }
+    assert_shards("small/like", 2, 2);
+    for (unsigned user = 0; user < 20; user++)
+        assert_false(cold_ask(&rig, like("small", user)).changed);
+}
+
 TEST(what_was_deleted_is_not_loaded_again)
 {
     cold_ask(&rig, add("a", 100));
@@ -963,7 +1043,9 @@ RUN(SCENARIO(what_is_in_the_store_only_is_asked_for_once_and_nobody_else_waits),
     SCENARIO(a_store_that_cannot_say_refuses_for_a_second_and_is_asked_again),
     SCENARIO(ops_on_one_id_stay_in_order_when_the_first_of_them_waits),
     SCENARIO(only_what_is_saved_may_go), SCENARIO(a_write_between_note_and_save_keeps_its_record),
-    SCENARIO(settings_and_deadlines_come_back), SCENARIO(what_was_deleted_is_not_loaded_again),
+    SCENARIO(settings_and_deadlines_come_back), SCENARIO(the_shards_asked_for_come_back),
+    SCENARIO(an_item_without_names_gets_its_shards_when_it_is_written),
+    SCENARIO(what_was_deleted_is_not_loaded_again),
     SCENARIO(many_deletions_that_are_not_saved_are_all_remembered),
     SCENARIO(a_spread_counter_and_a_spread_item_can_go),
     SCENARIO(what_is_idle_past_the_retention_goes_and_reading_keeps_it),

@@ -279,6 +279,8 @@ static inline void rig_print_target(void *arg, const struct state_target *target
                       (long long)target->counts[i]);
         rig_print(rig, " slices=%u", target->slices);
         rig_print_members(rig, target->members, target->member_count);
+        if (target->create.shards != 1)
+            rig_print(rig, " shards=%u", target->create.shards);
     } else {
         struct buffer digits;
         buffer_init(&digits, 4096);

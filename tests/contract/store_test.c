@@ -208,6 +208,32 @@ static uint64_t members_in_slices(const char *item)
     return all;
 }
 
+TEST(the_shards_asked_for_stay_with_an_item_which_is_in_slices)
+{
+    struct store_unit *unit = rig_unit(rig, "v", true);
+    unit->has_create = true;
+    unit->create = (struct op_create){.shards = 8};
+    rig_apply_ok(rig);
+    assert_string_equal(rig_load(rig, "v"), "v slices=64 shards=8");
+    rig_react(rig, "v", "5", "", "like");
+    rig_react(rig, "v", "ann", "", "like");
+    rig_apply_ok(rig);
+    assert_string_equal(rig_load(rig, "v"), "v like=2 slices=64 shards=8");
+    assert_int_equal(members_in_slices("v"), 2);
+
+    struct number one = number_of(1);
+    assert_int_equal(
+        store_mend(rig->store, SLICE("v"), 0, SLICE("like"), &one, SLICE("test"), 1, NULL), ERR_OK);
+    assert_string_equal(rig_load(rig, "v"), "v like=3 slices=64 shards=8");
+
+    unit = rig_unit(rig, "v", true); /* deleted and made anew, without a wish */
+    unit->is_new = true;
+    unit->incarnation = 1;
+    rig_react(rig, "v", "5", "", "like");
+    rig_apply_ok(rig);
+    assert_string_equal(rig_load(rig, "v"), "v like=1 slices=1 like:5 inc=1");
+}
+
 static char many[12000][16];
 
 static void like_many(unsigned first, unsigned count, const char *format)
@@ -1186,6 +1212,7 @@ int main(void)
         CASE(an_item_has_counts_and_members),
         CASE(the_store_believes_its_own_sets),
         CASE(of_several_reactions_of_a_user_the_last_one_stays),
+        CASE(the_shards_asked_for_stay_with_an_item_which_is_in_slices),
         CASE(a_large_item_comes_in_slices),
         CASE(an_item_may_be_born_large),
         CASE(a_batch_counts_once),

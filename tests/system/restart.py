@@ -68,6 +68,23 @@ class Restart(tallyd.Case):
         with self.refused("BUSYKEY"):
             self.call("COUNTER.CREATE", "seats")
 
+    def test_the_shards_asked_for_are_there_when_the_store_has_it_all(self):
+        self.call("COUNTER.CREATE", "seats", "SHARDS", "8")
+        self.call("COUNTER.CREATE", "video1/like", "SHARDS", "4")
+        self.call("INCRBY", "seats", "3")
+        for i in range(20):
+            self.call("LIKE", "video1", f"user{i}")
+        self.one.stop()  # which waits for the store
+        self.one.start()
+        self.connection = self.client(self.one)
+        for _ in range(2):
+            for counter, value, shards in (("seats", 3, 8), ("video1/like", 20, 4)):
+                info = self.info(counter)
+                self.assertEqual((info["value"], info["shards"], info["shards_asked"]),
+                                 (value, shards, shards), counter)
+            self.assertEqual(self.call("LIKE", "video1", "user7"), 0)
+            self.restart()
+
     def test_a_deleted_counter_stays_deleted_and_begins_anew(self):
         for value in (3, 4):
             self.assertEqual(self.call("INCRBY", "votes", value), value)

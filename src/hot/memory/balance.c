@@ -62,12 +62,25 @@ enum err balance_reshard(struct hot *base, struct slice id, uint32_t shards, int
     return err;
 }
 
+void balance_spread_as_asked(struct memory_hot *hot, struct cell *home, uint64_t hash,
+                             struct slice target)
+{
+    layer_take_all(hot);
+    struct entry *entry = cell_find(home, hash, target);
+    uint32_t owed = entry ? layer_owed(home, entry) : 1;
+    if (owed > 1)
+        reshard_entry(hot, home, entry, hash, owed, heat_reason_text(HEAT_CREATED),
+                      env_wall_ms(hot->env));
+    layer_release_all(hot);
+}
+
 /* What one look at the cells has found to be hot; looked at again under all locks. */
 struct hot_id {
     uint8_t cell;
     uint64_t hash;
     uint64_t writes;
     uint32_t taken_per_mille;
+    uint32_t owed; /* shards, see layer.h */
     uint16_t id_size;
     char id[LIMIT_ID_BYTES];
 };
@@ -87,6 +100,9 @@ static bool look_at_cell(struct memory_hot *hot, struct cell *cell, struct hot_i
             .taken_per_mille = cell->tries ? (uint32_t)(cell->waits * 1000 / cell->tries) : 0,
             .id_size = top->id_size};
         memcpy(ret_top->id, top->id, top->id_size);
+        const struct entry *entry =
+            cell_find(cell, top->hash, (struct slice){ret_top->id, ret_top->id_size});
+        ret_top->owed = entry ? layer_owed(cell, entry) : 1;
     }
     heat_clear(&cell->heat);
     atomic_store_explicit(&cell->writes, 0, memory_order_relaxed);
@@ -101,18 +117,18 @@ static void spread_if_hot(struct memory_hot *hot, const struct hot_id *top, uint
 {
     struct heat_window window = {
         .writes = top->writes, .duration_ms = duration_ms, .taken_per_mille = top->taken_per_mille};
-    if (heat_judge(&hot->rule, &window, 1, 1, 0).shards == 1)
+    struct heat_verdict verdict = heat_judge(&hot->rule, &window, 1, top->owed, 0);
+    if (verdict.shards == 1)
         return;
     layer_take_all(hot);
     struct cell *cell = &hot->cells[top->cell];
     struct entry *entry = cell_find(cell, top->hash, (struct slice){top->id, top->id_size});
     /* What is spread already is seen to by look_at_spread(), as long as the directory
      * knows it: for more than it can hold, spreading is not worth it. */
-    if (entry && !layer_spread(cell, entry) && directory_has_room(&hot->directory)) {
-        struct heat_verdict verdict = heat_judge(&hot->rule, &window, 1, 1, 0);
+    if (entry && !layer_spread(cell, entry) &&
+        (top->owed > 1 || directory_has_room(&hot->directory)))
         reshard_entry(hot, cell, entry, top->hash, verdict.shards, heat_reason_text(verdict.reason),
                       now_ms);
-    }
     layer_release_all(hot);
 }
 

@@ -203,6 +203,23 @@ static enum err replay_pending_reaction(struct cell *cell, const struct event *e
     return ERR_OK;
 }
 
+/* It is spread later: only this cell is locked. */
+static void replay_pending_create(struct cell *cell, const struct event *event, uint64_t hash,
+                                  struct entry *entry)
+{
+    cell_touch(cell, entry, event->time_ms);
+    if (entry->kind == ENTRY_COUNTER) {
+        struct rare *rare = cell_make_rare(cell, entry);
+        cell->mortal -= cell_is_mortal(rare);
+        rare->create = event->create;
+        cell->mortal += cell_is_mortal(rare);
+    } else if (event->create.shards > 1) {
+        struct crowd *crowd = cell_crowd(cell, entry, hash);
+        if (crowd) /* else there are members already: it was not created just now */
+            crowd->spread.asked = event->create.shards;
+    }
+}
+
 enum err cell_replay_pending(struct cell *cell, const struct event *event,
                              const struct cell_target *target, struct error *error)
 {
@@ -219,13 +236,7 @@ enum err cell_replay_pending(struct cell *cell, const struct event *event,
         entry = cell_put(cell, target->hash, target->id, is_item ? ENTRY_ITEM : ENTRY_COUNTER,
                          event->incarnation);
     if (event->type == EVENT_CREATE) {
-        cell_touch(cell, entry, event->time_ms);
-        if (entry->kind == ENTRY_COUNTER) {
-            struct rare *rare = cell_make_rare(cell, entry);
-            cell->mortal -= cell_is_mortal(rare);
-            rare->create = event->create;
-            cell->mortal += cell_is_mortal(rare);
-        }
+        replay_pending_create(cell, event, target->hash, entry);
         return ERR_OK;
     }
     if (event->type == EVENT_REACT && !event->erased && entry->kind == ENTRY_ITEM)

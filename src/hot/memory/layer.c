@@ -203,3 +203,16 @@ struct spread *layer_spread(const struct cell *home, const struct entry *entry)
     const struct rare *rare = cell_rare(home, entry);
     return rare && rare->parts ? &rare->parts->spread : NULL;
 }
+
+uint32_t layer_owed(const struct cell *home, const struct entry *entry)
+{
+    uint32_t asked = 1;
+    if (entry->kind == ENTRY_ITEM) {
+        asked = entry->flags & ENTRY_CROWD ? entry->crowd->spread.asked : 1;
+    } else if (!(entry->flags & ENTRY_BIG)) {
+        const struct rare *rare = cell_rare(home, entry);
+        asked = rare ? rare->create.shards : 1;
+    }
+    const struct spread *spread = layer_spread(home, entry);
+    return asked > (spread ? spread->shards : 1) ? asked : 1;
+}

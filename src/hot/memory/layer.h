@@ -174,6 +174,11 @@ void layer_free_retired(struct memory_hot *hot);
  * refused already: op->code. `previous` is an op that was aimed, or NULL. */
 bool layer_aim(const struct memory_hot *hot, struct op *op, const struct op *previous);
 
+/* Spreads what is on fewer shards than its creation asked for. Takes all locks. Does
+ * nothing when names have to be loaded first: the balancer tries again when it is written. */
+void balance_spread_as_asked(struct memory_hot *hot, struct cell *home, uint64_t hash,
+                             struct slice target);
+
 /* The port's members that live in other files than memory.c. */
 void run_batch(struct hot *base, struct batch *batch);
 void balance_tick(struct hot *base, int64_t now_ms);
@@ -197,6 +202,10 @@ void drop_tick(struct memory_hot *hot, int64_t now_ms);
 
 /* What a record of the cell has in other cells, NULL if nothing. */
 struct spread *layer_spread(const struct cell *home, const struct entry *entry);
+
+/* The shards that it ought to have, as its creation asked for; 1 if it has as many, or
+ * cannot have more. */
+uint32_t layer_owed(const struct cell *home, const struct entry *entry);
 
 /* Lets the workers know of what was created, if it is on several shards. */
 void layer_publish(struct memory_hot *hot, struct cell *home, uint64_t hash, struct slice target);

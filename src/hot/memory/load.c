@@ -160,7 +160,6 @@ static void put_counter(struct cell *cell, struct entry *counter, const struct s
     bool is_plain = as.shards == 1 && as.policy == POLICY_LOCAL && !as.has_floor && as.idle_s == 0;
     if (is_plain && target->deadline_ms == 0)
         return;
-    /* One shard is enough for what was cold; the balancer sees to the rest. */
     struct rare *rare = cell_make_rare(cell, counter);
     rare->create = as;
     rare->deadline_ms = target->deadline_ms;
@@ -282,9 +281,13 @@ static void loaded_target(struct memory_hot *hot, const struct hot_want *want,
         err = put_target(hot, cell, hash, target, crowd);
     else if (err == ERR_NOT_FOUND && target && target->pending_count > 0)
         err = put_pending_only(hot, cell, hash, target);
+    const struct entry *entry = cell_find(cell, hash, want->id);
+    bool is_owed_shards = entry && layer_owed(cell, entry) > 1;
     /* Still under the lock: nobody asks in between. */
     cold_answer(hot->cold, want, hash, err);
     lock_release(&cell->lock);
+    if (is_owed_shards)
+        balance_spread_as_asked(hot, cell, hash, want->id);
 }
 
 /* ---- a slice ---- */

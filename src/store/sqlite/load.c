@@ -264,16 +264,17 @@ static enum err fill_target(struct sqlite_reader *reader, sqlite3_stmt *statemen
     target->is_item = entry.type == ENTRY_ITEM;
     target->incarnation = entry.incarnation;
     target->written_ms = entry.updated_ms;
-    target->create.shards = 1;
+    bool is_wrong = settings_parse(entry.settings, &target->create) != ERR_OK;
     if (!target->is_item) {
         target->deadline_ms = entry.deadline_ms;
-        if (db_number(statement, 5, &target->value) ||
-            settings_parse(entry.settings, &target->create))
-            return error_set(error, ERR_CORRUPT,
-                             "entries.number %lld: its value or settings make no sense",
-                             (long long)entry.number);
-        return ERR_OK;
+        is_wrong |= db_number(statement, 5, &target->value) != ERR_OK;
     }
+    if (is_wrong)
+        return error_set(error, ERR_CORRUPT,
+                         "entries.number %lld: its value or settings make no sense",
+                         (long long)entry.number);
+    if (!target->is_item)
+        return ERR_OK;
     enum err err = read_counts(reader, &entry, counts, error);
     if (err)
         return err;

@@ -205,7 +205,7 @@ static void bind_entry(sqlite3_stmt *statement, const struct entry *entry, struc
         db_bind_null(statement, 6);
         db_bind_null(statement, 7);
     }
-    if (is_counter && entry->settings.size > 0)
+    if ((is_counter || is_item) && entry->settings.size > 0)
         db_bind_text(statement, 8, entry->settings);
     else
         db_bind_null(statement, 8);
@@ -601,12 +601,25 @@ static enum err uncount(struct sqlite_store *store, const struct entry *entry, s
     return ERR_OK;
 }
 
+/* What the history says up to here is of an item that is no more. */
+static enum err end_history(struct sqlite_store *store, const struct entry *entry,
+                            struct error *error)
+{
+    sqlite3_stmt *statement = db_take(&store->db, SQL_ENTRY_ANEW, error);
+    if (!statement)
+        return ERR_UNAVAILABLE;
+    db_bind_int(statement, 1, entry->number);
+    return db_run(&store->db, statement, error);
+}
+
 /* Takes away what there was. The number of an item stays: the history speaks of it. */
 static enum err wipe(struct sqlite_store *store, struct entry *entry, struct error *error)
 {
     enum err err = uncount(store, entry, error);
     if (!err && entry->type == ENTRY_ITEM && entry->slices == STATE_SLICES)
         err = slices_remove(store, entry, error);
+    if (!err && entry->type == ENTRY_ITEM)
+        err = end_history(store, entry, error);
     number_done(&entry->value);
     *entry = (struct entry){.number = entry->number, .type = ENTRY_GONE};
     return err;
@@ -687,11 +700,10 @@ static enum err make_item(struct sqlite_store *store, const struct store_unit *u
 }
 
 static enum err merge_members(struct sqlite_store *store, const struct store_unit *unit,
-                              struct entry *entry, int64_t members, int64_t deltas[SETS_KINDS],
+                              struct entry *entry, bool is_large, int64_t deltas[SETS_KINDS],
                               struct error *error)
 {
-    if (entry->slices != STATE_SLICES &&
-        members + (int64_t)unit->reaction_count > (int64_t)STATE_WHOLE_MAX) {
+    if (entry->slices != STATE_SLICES && is_large) {
         enum err err = split(store, entry, unit->id, error);
         if (err)
             return err;
@@ -699,6 +711,19 @@ static enum err merge_members(struct sqlite_store *store, const struct store_uni
     return entry->slices == STATE_SLICES
                ? merge_slices(store, entry, unit->reactions, unit->reaction_count, deltas, error)
                : merge_whole(store, entry, unit->reactions, unit->reaction_count, deltas, error);
+}
+
+/* The texts of an item's row, both in store->text. */
+static void write_texts(struct sqlite_store *store, const struct kind_counts *counts,
+                        const struct op_create *create, struct entry *entry)
+{
+    counts_format(counts, &store->kinds, &store->text);
+    size_t size = store->text.size;
+    if (create->shards > 1)
+        settings_format(create, &store->text);
+    struct slice both = buffer_slice(&store->text);
+    entry->counts = (struct slice){both.data, size};
+    entry->settings = (struct slice){both.data + size, both.size - size};
 }
 
 static enum err apply_item(struct sqlite_store *store, const struct store_unit *unit,
@@ -714,24 +739,28 @@ static enum err apply_item(struct sqlite_store *store, const struct store_unit *
         entry->slices = 1;
     }
     entry->type = ENTRY_ITEM;
+    struct op_create create = unit->create;
+    if (!unit->has_create && settings_parse(entry->settings, &create))
+        return error_set(error, ERR_CORRUPT, "entries.number %lld: its settings make no sense",
+                         (long long)entry->number);
     int64_t members = 0;
     for (uint64_t left = counts.known; left; left &= left - 1)
         members += counts.counts[__builtin_ctzll(left)];
 
-    bool is_large = entry->slices == STATE_SLICES ||
+    /* Who is to live on several shards can do so only in slices. */
+    bool is_large = entry->slices == STATE_SLICES || create.shards > 1 ||
                     members + (int64_t)unit->reaction_count > (int64_t)STATE_WHOLE_MAX;
     enum err err = entry->number == 0 && is_large ? make_item(store, unit, entry, error) : ERR_OK;
     int64_t deltas[SETS_KINDS] = {0};
     if (!err)
-        err = merge_members(store, unit, entry, members, deltas, error);
+        err = merge_members(store, unit, entry, is_large, deltas, error);
     if (statement)
         sqlite3_reset(statement);
     if (err)
         return err;
     add_deltas(store, &counts, deltas);
     write_deltas(store, deltas);
-    counts_format(&counts, &store->kinds, &store->text);
-    entry->counts = buffer_slice(&store->text);
+    write_texts(store, &counts, &create, entry);
     err = entry_write(store, entry, error);
     int64_t number =
         entry->number != 0 ? entry->number : (int64_t)sqlite3_last_insert_rowid(store->db.handle);
