@@ -210,7 +210,8 @@ struct hot_ops {
      * idle for long enough or in the way of the memory limit, may be dropped by tick(). */
     void (*saved)(struct hot *hot, const uint64_t sequences[LIMIT_CELLS]);
 
-    /* Drops an id from memory if it is saved; ERR_BUSY if it is not (yet). */
+    /* Drops an id from memory if it is saved; ERR_BUSY if it is not (yet). ERR_NOT_FOUND: it is
+     * not in memory; that the store does not have it, either, is not believed any more. */
     enum err (*drop)(struct hot *hot, struct slice id);
 
     /* For the audit. ERR_NOT_FOUND: not in memory. Members are counted one by one up to a

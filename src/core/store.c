@@ -76,6 +76,14 @@ enum err store_mend_members(struct store *store, struct slice item,
     return store->ops->mend_members(store, item, members, count, text, now_ms, error);
 }
 
+enum err store_make(struct store *store, const struct state_target *target, struct slice text,
+                    int64_t now_ms, struct error *error)
+{
+    assert(store && target && !target->absent);
+
+    return store->ops->make(store, target, text, now_ms, error);
+}
+
 enum err store_note(struct store *store, const struct store_audit *audit, struct error *error)
 {
     assert(store && audit);

@@ -232,6 +232,10 @@ struct store_ops {
     enum err (*mend_members)(struct store *store, struct slice item,
                              const struct store_reaction *members, size_t count, struct slice text,
                              int64_t now_ms, struct error *error);
+    /* A row that has gone without a deletion: made anew as `target` says, without members and
+     * without what is pending. ERR_EXISTS. */
+    enum err (*make)(struct store *store, const struct state_target *target, struct slice text,
+                     int64_t now_ms, struct error *error);
     enum err (*note)(struct store *store, const struct store_audit *audit, struct error *error);
 
     /* Adds to the recorded sums of what the log no longer holds, and moves the base
@@ -299,7 +303,7 @@ struct store_ops {
                      struct error *error);
 
     /* For the audit, of one moment: the value (or the count of `kind`), the members of
-     * the sets counted one by one, and the mark. ERR_NOT_FOUND. */
+     * the sets counted one by one, and the mark. ERR_NOT_FOUND: the mark is there all the same. */
     enum err (*inspect)(struct store_reader *reader, struct slice id, struct slice kind,
                         struct number *ret_value, int64_t *ret_members, struct state_mark *ret_mark,
                         struct error *error);
@@ -340,6 +344,8 @@ enum err store_mend(struct store *store, struct slice id, uint32_t incarnation, 
 enum err store_mend_members(struct store *store, struct slice item,
                             const struct store_reaction *members, size_t count, struct slice text,
                             int64_t now_ms, struct error *error);
+enum err store_make(struct store *store, const struct state_target *target, struct slice text,
+                    int64_t now_ms, struct error *error);
 enum err store_note(struct store *store, const struct store_audit *audit, struct error *error);
 enum err store_rebase(struct store *store, const struct slice *ids, const struct number *sums,
                       size_t count, struct log_position position, struct error *error);

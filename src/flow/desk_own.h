@@ -54,6 +54,7 @@ struct desk {
     uint64_t audit_ns;     /* when the next one in the background is due */
     uint64_t audit_cursor; /* where it goes on */
     uint64_t audit_seen;   /* ids of this round */
+    uint64_t strays_ns;    /* when rows that are missing are looked for next */
 
     struct lock lock; /* guards what follows */
     uint64_t audited;

@@ -156,7 +156,7 @@ static enum err write_members(const struct members *members, struct store *store
     return err;
 }
 
-static enum err check_reach(struct desk_seat *seat, struct error *error)
+enum err members_reach(struct desk_seat *seat, struct error *error)
 {
     struct log_segment first;
     if (log_segments(seat->desk->log, &first, 1) > 0 && first.number > 1)
@@ -169,7 +169,7 @@ enum err members_mend(struct desk_seat *seat, struct store *store, struct slice 
                       struct slice text, struct error *error)
 {
     struct state_mark mark;
-    enum err err = check_reach(seat, error);
+    enum err err = members_reach(seat, error);
     if (!err)
         err = store_mark(store, &mark, error);
     if (err)

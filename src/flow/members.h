@@ -9,4 +9,7 @@
 enum err members_mend(struct desk_seat *seat, struct store *store, struct slice item,
                       struct slice text, struct error *error);
 
+/* Does the log reach back to the beginning of everything? ERR_UNAVAILABLE */
+enum err members_reach(struct desk_seat *seat, struct error *error);
+
 #endif

@@ -5,14 +5,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/hash.h"
+#include "base/match.h"
 #include "base/memory.h"
 #include "base/message.h"
 #include "flow/members.h"
+#include "flow/rows.h"
 
-#define PASS_IDS    50000u /* that share one reading of the log */
-#define SCAN_IDS    1000u  /* that are collected at once */
-#define IDS_BYTES   ((size_t)PASS_IDS * (LIMIT_ID_BYTES + 2) * 2)
-#define NUMBER_TEXT (NUMBER_DIGITS_MAX + 2)
+#define PASS_IDS        50000u /* that share one reading of the log */
+#define SCAN_IDS        1000u  /* that are collected at once */
+#define IDS_BYTES       ((size_t)PASS_IDS * (LIMIT_ID_BYTES + 2) * 2)
+#define STRAYS_EVERY_NS (3600u * 1000000000ull) /* in the background */
+#define NUMBER_TEXT     (NUMBER_DIGITS_MAX + 2)
 
 static const char *const place_names[PLACE_COUNT] = {"hot", "hot members", "store",
                                                      "store members"};
@@ -64,7 +68,8 @@ struct sight {
     struct number value;
     struct hot_record record; /* which one it was; in the store: its incarnation */
     struct sums_entry *sum;
-    bool waits; /* the store lacked units of the id then, which it had refused */
+    bool is_missing; /* there is no row for the whole id */
+    bool waits;      /* the store lacked units of the id then, which it had refused */
 };
 
 struct sights {
@@ -128,7 +133,8 @@ static void add_sight(struct sights *sights, const struct sight *sight)
 }
 
 /* True if it is in memory. */
-static bool look_at_hot(const struct proof *proof, struct sights *sights, struct slice id)
+static bool look_at_hot(const struct proof *proof, struct sights *sights, struct slice id,
+                        struct hot_record *ret_record)
 {
     struct desk *desk = proof->seat->desk;
     struct hot_inspection seen = {.value = number_of(0)};
@@ -138,6 +144,7 @@ static bool look_at_hot(const struct proof *proof, struct sights *sights, struct
         sums_watch(sights->sums, id, keep_vector(sights, seen.sequences), NULL);
     struct sight sight = {
         .id = id, .place = PLACE_HOT, .value = seen.value, .record = seen.record, .sum = sum};
+    *ret_record = seen.record;
     if (!seen.is_item) {
         add_sight(sights, &sight);
         return true;
@@ -206,15 +213,39 @@ static enum err find_row(const struct proof *proof, struct slice id, struct row 
     return err == ERR_NOT_FOUND ? ERR_OK : err;
 }
 
+/* There is no row; the log knows whether there ought to be one. */
+static enum err look_at_gap(const struct proof *proof, struct sights *sights, struct slice id,
+                            struct hot_record record, struct error *error)
+{
+    struct store_reader *reader;
+    struct number value = number_of(0);
+    int64_t members;
+    struct state_mark mark;
+    enum err err = seat_reader(proof->seat, &reader, error);
+    if (!err)
+        err = store_inspect(reader, id, SLICE(""), &value, &members, &mark, error);
+    number_done(&value);
+    if (err != ERR_NOT_FOUND)
+        return err; /* it has come since */
+    struct sums_entry *sum =
+        sums_watch(sights->sums, id, keep_vector(sights, mark.sequences), NULL);
+    struct sight sight = {
+        .id = id, .place = PLACE_STORE, .record = record, .sum = sum, .is_missing = true};
+    add_sight(sights, &sight);
+    return ERR_OK;
+}
+
 /* The incarnation was read before the values: if it is still the same when they are mended,
- * they are of this one. */
+ * they are of this one. `record` is that in memory, if there is one. */
 static enum err look_at_store(const struct proof *proof, struct sights *sights, struct slice id,
-                              struct error *error)
+                              struct hot_record record, struct error *error)
 {
     struct row row;
     enum err err = find_row(proof, id, &row, error);
-    if (err || !row.is_there)
+    if (err)
         return err;
+    if (!row.is_there)
+        return proof->values_only ? ERR_OK : look_at_gap(proof, sights, id, record, error);
     if (!row.is_item)
         err = look_at_row(proof, sights, id, KIND_NONE, row.incarnation, error);
     for (uint8_t kind = 1; !err && row.is_item && kind <= proof->seat->desk->kinds->count; kind++)
@@ -250,10 +281,11 @@ static enum err has_waiting(const struct proof *proof, struct slice id, bool *re
 static enum err look(const struct proof *proof, struct sights *sights, struct slice id,
                      struct error *error)
 {
-    bool is_hot = look_at_hot(proof, sights, id);
+    struct hot_record record = {0};
+    bool is_hot = look_at_hot(proof, sights, id, &record);
     if (is_hot && proof->values_only)
         return ERR_OK;
-    enum err err = look_at_store(proof, sights, id, error);
+    enum err err = look_at_store(proof, sights, id, record, error);
     return err == ERR_NOT_FOUND ? ERR_OK : err;
 }
 
@@ -323,9 +355,19 @@ static enum err read_log(const struct proof *proof, struct sights *sights, struc
                          proof->reading, proof->reading_arg, error);
 }
 
+/* Ought there to be a row? Of a log that was trimmed, the deletion may be gone while something
+ * that came late is left: only a base, or the record in memory, shows that it lives. */
+static bool is_gap(const struct sight *sight, const struct number *base, struct log_position from)
+{
+    bool has_base = !sight->sum->begins && number_compare(base, &(struct number){0}) != 0;
+    bool is_whole = from.segment <= 1 && from.offset == 0;
+    bool is_hot = sight->record.stamp != 0 && sight->record.incarnation == sight->sum->incarnation;
+    return has_base || (sight->sum->events > 0 && (is_whole || is_hot));
+}
+
 /* By how much the sight is short of what it ought to be. */
 static enum err difference(const struct proof *proof, const struct sight *sight,
-                           struct number *ret_by, struct error *error)
+                           struct number *ret_by, bool *ret_is_short, struct error *error)
 {
     char name[LIMIT_ID_BYTES + 1 + LIMIT_KIND_BYTES];
     struct number base;
@@ -345,6 +387,8 @@ static enum err difference(const struct proof *proof, const struct sight *sight,
             number_subtract(&by, &discarded);
         number_subtract(&by, &sight->value);
         *ret_by = by;
+        *ret_is_short = sight->is_missing ? is_gap(sight, &base, from)
+                                          : number_compare(&by, &(struct number){0}) != 0;
     }
     number_done(&base);
     number_done(&discarded);
@@ -362,17 +406,49 @@ struct mend_ask {
     struct error *error;
 };
 
+/* Both are made of all that the log has up to the mark. Units that wait would be in it twice. */
+static enum err make_anew(const struct mend_ask *ask, struct store *store)
+{
+    const struct sight *sight = ask->sight;
+    struct desk_seat *seat = ask->proof->seat;
+    bool waits = false;
+    enum err err = has_waiting(ask->proof, sight->id, &waits, ask->error);
+    if (err || waits)
+        return err ? err : ERR_BUSY;
+    bool has_members = sight->place == PLACE_STORE_MEMBERS;
+    if (sight->is_missing)
+        err = rows_make(seat, store, sight->id, sight->record.incarnation, ask->text, &has_members,
+                        ask->error);
+    if (!err && has_members)
+        err = members_mend(seat, store, sight->id, ask->text, ask->error);
+    return err == ERR_EXISTS ? ERR_BUSY : err;
+}
+
 static void ask_mend(void *arg, struct store *store)
 {
     struct mend_ask *ask = arg;
     struct desk *desk = ask->proof->seat->desk;
     int64_t now_ms = env_wall_ms(desk->options.env);
     struct slice kind = kinds_name(desk->kinds, ask->sight->kind);
-    if (ask->sight->place == PLACE_STORE)
+    if (ask->sight->place == PLACE_STORE && !ask->sight->is_missing)
         ask->err = store_mend(store, ask->sight->id, ask->sight->record.incarnation, kind, ask->by,
                               ask->text, now_ms, ask->error);
     else
-        ask->err = members_mend(ask->proof->seat, store, ask->sight->id, ask->text, ask->error);
+        ask->err = make_anew(ask, store);
+}
+
+static void ignore_entry(void *arg, const struct hot_entry *entry)
+{
+    (void)arg;
+    (void)entry;
+}
+
+/* Memory may have asked for the row while there was none, and remember that. */
+static void ask_again(const struct proof *proof, struct slice id)
+{
+    struct hot *hot = proof->seat->desk->hot;
+    if (hot_peek(hot, id, ignore_entry, NULL) == ERR_NOT_FOUND)
+        (void)hot_drop(hot, id);
 }
 
 static enum err mend_store(const struct proof *proof, const struct sight *sight,
@@ -380,6 +456,8 @@ static enum err mend_store(const struct proof *proof, const struct sight *sight,
 {
     struct mend_ask ask = {.proof = proof, .sight = sight, .by = by, .text = text, .error = error};
     aggregator_ask(proof->seat->desk->options.aggregator, ask_mend, &ask);
+    if (!ask.err && sight->is_missing)
+        ask_again(proof, sight->id);
     return ask.err;
 }
 
@@ -467,8 +545,11 @@ static void describe(const struct proof *proof, const struct sight *sight, const
     char name[LIMIT_ID_BYTES + 1 + LIMIT_KIND_BYTES];
     char id[160];
     message_quote(id, sizeof(id), count_id(proof->seat->desk, sight, name));
+    struct slice is_text = sight->is_missing ? SLICE("missing") : buffer_slice(&is);
+    bool is_item = sight->is_missing && sight->sum->is_item;
+    struct slice ought_text = is_item ? SLICE("there") : buffer_slice(&ought);
     (void)snprintf(to, size, "id=%s place=\"%s\" is=%.*s ought=%.*s", id, place_names[sight->place],
-                   SLICE_ARGS(buffer_slice(&is)), SLICE_ARGS(buffer_slice(&ought)));
+                   SLICE_ARGS(is_text), SLICE_ARGS(ought_text));
     number_done(&right);
     buffer_done(&is);
     buffer_done(&ought);
@@ -534,8 +615,8 @@ static enum err judge(struct proof *proof, const struct sight *sight, sight_fn *
 {
     struct number by = number_of(0);
     bool is_explained = sight->waits;
-    enum err err = difference(proof, sight, &by, error);
-    bool is_short = !err && number_compare(&by, &(struct number){0}) != 0;
+    bool is_short = false;
+    enum err err = difference(proof, sight, &by, &is_short, error);
     /* With a deletion that waits, too, nobody knows which discarded letters were before it. */
     bool may_lack = is_of_store(sight) || sight->sum->begins;
     if (is_short && may_lack && !is_explained)
@@ -654,6 +735,126 @@ static enum err collect_ids(struct desk_seat *seat, struct slice pattern, uint64
     return ERR_OK;
 }
 
+/* --- what only the log speaks of --- */
+
+#define STRAYS_SEEN  (1u << 16) /* ids that are remembered while reading, by hash */
+#define STRAYS_TAKEN (2u * 65536u)
+
+static_assert(STRAYS_TAKEN >= 2 * PASS_IDS, "half of it stays empty");
+
+struct strays {
+    const struct proof *proof;
+    struct slice pattern; /* size 0 = all */
+    struct proof_ids *ids;
+    struct log_position at; /* behind the last section that was looked at */
+    uint64_t *seen;         /* owned; hashes of ids that were looked at, the last of each place */
+    uint64_t *taken;        /* owned; hashes of those in `ids`; 0 = empty */
+};
+
+static bool is_taken(struct strays *strays, uint64_t hash)
+{
+    size_t place = (size_t)hash % STRAYS_TAKEN;
+    while (strays->taken[place] != 0 && strays->taken[place] != hash)
+        place = (place + 1) % STRAYS_TAKEN;
+    bool is_there = strays->taken[place] == hash;
+    strays->taken[place] = hash;
+    return is_there;
+}
+
+static void note_made_here(void *arg, const struct hot_entry *entry)
+{
+    *(bool *)arg = !entry->was_loaded;
+}
+
+/* Not in the store, nor among those of memory that a scan has met. Most of them were deleted,
+ * which the sums will tell. */
+static enum err look_for_row(struct strays *strays, struct slice id, struct error *error)
+{
+    const struct desk *desk = strays->proof->seat->desk;
+    struct row row;
+    bool is_made_here = false;
+    uint64_t hash = hash_stable(id) | 1;
+    enum err err = find_row(strays->proof, id, &row, error);
+    if (err || row.is_there || strays->ids->count >= PASS_IDS)
+        return err; /* too many for one group: the next round finds the rest */
+    (void)hot_peek(desk->hot, id, note_made_here, &is_made_here);
+    if (!is_made_here && !is_taken(strays, hash))
+        proof_ids_add(strays->ids, id);
+    return ERR_OK;
+}
+
+static enum err look_at_event(struct strays *strays, const struct event *event, struct error *error)
+{
+    struct slice id = event->id;
+    uint8_t kind;
+    if (event->type == EVENT_NOTHING || event->type == EVENT_REPAIR || event->type == EVENT_DELETE)
+        return ERR_OK;
+    if (event->type == EVENT_CREATE)
+        kinds_split(strays->proof->seat->desk->kinds, event->id, &id, &kind);
+    uint64_t hash = hash_stable(id);
+    uint64_t *seen = &strays->seen[hash % STRAYS_SEEN];
+    if (*seen == hash)
+        return ERR_OK;
+    *seen = hash;
+    if (strays->pattern.size > 0 && !match_glob(strays->pattern, id))
+        return ERR_OK;
+    return look_for_row(strays, id, error);
+}
+
+static enum err look_at_section(void *arg, struct slice section, struct log_position next,
+                                struct error *error)
+{
+    struct strays *strays = arg;
+    struct section_reader reader;
+    struct event event;
+    if (strays->ids->count >= PASS_IDS / 2 &&
+        !(strays->at.segment == next.segment && strays->at.offset == next.offset))
+        return ERR_BUSY; /* enough for now; a group is looked at as a whole */
+    enum err err = section_open(&reader, section, error);
+    while (!err && (err = section_next(&reader, &event, error)) == ERR_OK) {
+        err = look_at_event(strays, &event, error);
+        event_done(&event);
+    }
+    strays->at = next;
+    return err == ERR_NOT_FOUND ? ERR_OK : err;
+}
+
+/* A row that somebody removed is met by no scan, unless it is in memory. */
+static enum err check_strays(struct proof *proof, struct slice pattern, struct error *error)
+{
+    struct proof_ids ids;
+    struct number base;
+    struct number discarded;
+    struct strays strays = {.proof = proof, .pattern = pattern, .ids = &ids};
+    strays.seen = memory_take_zeroed(STRAYS_SEEN * sizeof(*strays.seen));
+    strays.taken = memory_take_zeroed(STRAYS_TAKEN * sizeof(*strays.taken));
+    proof_ids_init(&ids);
+    struct aggregator *aggregator = proof->seat->desk->options.aggregator;
+    aggregator_hold_trim(aggregator);
+    enum err err = base_of(proof, SLICE("-"), &base, &discarded, &strays.at, error);
+    number_done(&base);
+    number_done(&discarded);
+    bool is_over = false;
+    while (!err && !is_over) {
+        err = seat_read_log(proof->seat, strays.at, NULL, look_at_section, &strays, proof->reading,
+                            proof->reading_arg, error);
+        is_over = err != ERR_BUSY;
+        uint64_t looked_at = proof->looked_at;
+        if ((!err || err == ERR_BUSY) && ids.count > 0)
+            err = proof_check(proof, &ids, error);
+        else if (err == ERR_BUSY)
+            err = ERR_OK;
+        proof->looked_at = looked_at; /* most of them are no more */
+        proof_ids_clear(&ids);
+        memset(strays.taken, 0, STRAYS_TAKEN * sizeof(*strays.taken));
+    }
+    aggregator_release_trim(aggregator);
+    proof_ids_done(&ids);
+    free(strays.seen);
+    free(strays.taken);
+    return err;
+}
+
 static uint64_t count_all(const struct desk *desk)
 {
     struct hot_stats stats;
@@ -680,6 +881,8 @@ static enum err check_all(struct desk_seat *seat, struct desk_work *work, struct
                             all > proof->looked_at ? all : proof->looked_at, "counters");
     } while (!err && cursor != 0);
     proof_ids_done(&ids);
+    if (!err && !proof->values_only)
+        err = check_strays(proof, is_all ? (struct slice){0} : pattern, error);
     return err;
 }
 
@@ -716,6 +919,10 @@ void proof_audit_some(struct desk_seat *seat)
     if (!err && ids.count > 0)
         err = proof_check(&proof, &ids, &error);
     proof_ids_done(&ids);
+    if (!err && desk->audit_cursor == 0 && env_monotonic_ns(desk->options.env) >= desk->strays_ns) {
+        err = check_strays(&proof, (struct slice){0}, &error);
+        desk->strays_ns = env_monotonic_ns(desk->options.env) + STRAYS_EVERY_NS;
+    }
     if (err && !seat_must_stop(seat))
         message_warning("the audit could not be done reason=\"%s\"", error.text);
     if (!err && desk->audit_cursor == 0) {

@@ -1005,6 +1005,31 @@ TEST(a_row_that_was_made_anew_is_not_mended)
     inspect("c", "", -1, 0);
 }
 
+TEST(a_row_is_made_anew_only_where_there_is_none)
+{
+    rig_add(rig, "c", 5);
+    rig_react(rig, "v", "7", "", "like");
+    rig_apply_ok(rig);
+    struct slice kinds[] = {SLICE("dislike"), SLICE("like")};
+    int64_t counts[] = {0, 3};
+    struct state_target counter = {.id = SLICE("c"), .value = number_of(8)};
+    struct state_target item = {
+        .id = SLICE("w"), .is_item = true, .kinds = kinds, .counts = counts, .kind_count = 2};
+    assert_int_equal(store_make(rig->store, &counter, SLICE("drift"), 1, NULL), ERR_EXISTS);
+    inspect("c", "", 5, 0);
+    counter.id = SLICE("d");
+    counter.incarnation = 4;
+    assert_int_equal(store_make(rig->store, &counter, SLICE("drift"), 1, NULL), ERR_OK);
+    assert_int_equal(store_make(rig->store, &item, SLICE("drift"), 1, NULL), ERR_OK);
+    inspect("d", "", 8, 0); /* and the totals stay as they were */
+    inspect("w", "like", 3, 0);
+    struct number by = number_of(1);
+    struct slice none = SLICE("");
+    assert_int_equal(store_mend(rig->store, SLICE("d"), 4, none, &by, SLICE("drift"), 1, NULL),
+                     ERR_OK);
+    inspect("d", "", 9, 0);
+}
+
 TEST(members_are_mended_from_scratch)
 {
     like_many(0, 5000, "%u");
@@ -1238,6 +1263,7 @@ int main(void)
         CASE(a_scan_meets_everything_once_while_others_are_written),
         CASE(a_value_is_inspected_with_its_mark_and_mended),
         CASE(a_row_that_was_made_anew_is_not_mended),
+        CASE(a_row_is_made_anew_only_where_there_is_none),
         CASE(members_are_mended_from_scratch),
         CASE(repairs_and_notes_stand_in_the_audit_trail),
         CASE(bases_add_up),

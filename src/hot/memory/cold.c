@@ -439,6 +439,16 @@ void cold_answer(struct cold *cold, const struct hot_want *asked, uint64_t hash,
     lock_release(&cold->lock);
 }
 
+void cold_doubt(struct cold *cold, uint64_t hash, uint64_t stable_hash, const struct saves *saves)
+{
+    lock_take(&cold->lock);
+    uint64_t mixed = absent_hash(HOT_WANT_TARGET, hash);
+    if (saves_has(saves, cold->absent[absent_place(cold, mixed)].generation))
+        remove_absent(cold, HOT_WANT_TARGET, hash); /* its deletion is not on its way */
+    lock_release(&cold->lock);
+    filter_add(cold->targets, stable_hash);
+}
+
 /* ---- dropping ---- */
 
 static bool is_being_loaded(const struct cold *cold, uint64_t hash)

@@ -62,6 +62,9 @@ void cold_answer(struct cold *cold, const struct hot_want *want, uint64_t hash, 
 /* A target was deleted, by an event of this generation (saves.h). */
 void cold_bury(struct cold *cold, uint64_t hash, uint8_t generation);
 
+/* The store may have got what it did not have: it is asked again, unless we know better. */
+void cold_doubt(struct cold *cold, uint64_t hash, uint64_t stable_hash, const struct saves *saves);
+
 /* A target is about to be dropped from memory: from now on the store is asked for
  * it. False: something of it is being loaded right now, and it has to stay. */
 bool cold_let_go(struct cold *cold, uint64_t hash, uint64_t stable_hash);

@@ -87,10 +87,13 @@ enum err drop_id(struct hot *base, struct slice id)
     struct cell *cell = &hot->cells[op.cell];
     struct entry *entry = cell_find(cell, op.hash, op.target);
     enum err err = ERR_OK;
-    if (!entry)
+    if (!entry) {
         err = ERR_NOT_FOUND;
-    else if (!hot->cold || !cell_forget(cell, op.hash, entry, &hot->saves, true))
+        if (hot->cold)
+            cold_doubt(hot->cold, op.hash, op.stable, &hot->saves);
+    } else if (!hot->cold || !cell_forget(cell, op.hash, entry, &hot->saves, true)) {
         err = ERR_BUSY;
+    }
     layer_collect(hot, cell);
     layer_release_all(hot);
     layer_free_retired(hot);

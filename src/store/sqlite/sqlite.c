@@ -477,6 +477,7 @@ static const struct store_ops sqlite_ops = {
     .thin = sqlite_thin,
     .mend = sqlite_mend,
     .mend_members = sqlite_mend_members,
+    .make = sqlite_make,
     .note = sqlite_note,
     .rebase = sqlite_rebase,
     .erase = sqlite_erase,

@@ -263,6 +263,67 @@ enum err sqlite_mend_members(struct store *base, struct slice item,
     return end_mend(store, &before, item, text, now_ms, err, error);
 }
 
+static enum err make_row(struct sqlite_store *store, const struct state_target *target,
+                         struct error *error)
+{
+    const struct op_create *create = &target->create;
+    struct store_unit unit = {
+        .id = target->id,
+        .is_item = target->is_item,
+        .may_create = true,
+        .last_ms = target->written_ms,
+        .incarnation = target->incarnation,
+        .delta = target->value,
+        .has_create = create->shards > 1 || create->policy != POLICY_LOCAL || create->has_floor ||
+                      create->idle_s != 0,
+        .create = *create,
+        .has_deadline = target->deadline_ms != 0,
+        .deadline_ms = target->deadline_ms,
+    };
+    return unit_apply(store, &unit, error);
+}
+
+static enum err make_counts(struct sqlite_store *store, const struct state_target *target,
+                            struct error *error)
+{
+    enum err err = ERR_OK;
+    for (size_t i = 0; i < target->kind_count && !err; i++) {
+        struct number by = number_of(target->counts[i]);
+        struct entry entry;
+        sqlite3_stmt *statement;
+        if (target->counts[i] == 0)
+            continue;
+        err = find_live(store, target->id, &entry, &statement, error);
+        if (!err)
+            err = mend_count(store, &entry, target->kinds[i], &by, error);
+        if (statement)
+            sqlite3_reset(statement);
+    }
+    return err;
+}
+
+enum err sqlite_make(struct store *base, const struct state_target *target, struct slice text,
+                     int64_t now_ms, struct error *error)
+{
+    struct sqlite_store *store = store_of(base);
+    enum err err = store_begin(store, error);
+    if (err)
+        return err;
+    struct state_mark before = store->mark;
+    struct entry entry;
+    sqlite3_stmt *statement;
+    err = find_live(store, target->id, &entry, &statement, error);
+    if (statement)
+        sqlite3_reset(statement);
+    err = err == ERR_OK ? ERR_EXISTS : err == ERR_NOT_FOUND ? ERR_OK : err;
+    if (!err)
+        err = make_row(store, target, error);
+    if (!err)
+        err = make_counts(store, target, error);
+    store->mark = before; /* whoever removed the row did not take it off the totals */
+    return end_mend(store, &before, target->id, text, now_ms, err, error);
+}
+
 /* ---- bases ---- */
 
 enum err sqlite_rebase(struct store *base, const struct slice *ids, const struct number *sums,

@@ -115,6 +115,59 @@ TEST(what_was_discarded_before_a_deletion_counts_no_more)
     pipe_free(pipe);
 }
 
+TEST(a_row_that_is_missing_is_found_and_made_anew)
+{
+    struct pipe *pipe = pipe_with_counts(30);
+    struct op_create create = {.shards = 1, .has_floor = true};
+    struct op op = {.kind = OP_CREATE, .id = SLICE("low"), .create = &create};
+    pipe_run(pipe, &op);
+    assert_int_equal(op.code, ERR_OK);
+    pipe_add(pipe, "low", 4);
+    pipe_settle(pipe);
+    pipe_sql(pipe, "DELETE FROM entries");
+    struct desk_task task = audit(pipe, false); /* all are in memory */
+    assert_int_equal(task.found, 3);
+    task = audit(pipe, true);
+    assert_int_equal(task.found, 3);
+    assert_int_equal(audit(pipe, true).found, 0);
+    struct pipeline_stats stats;
+    pipeline_read(&pipe->service, &stats);
+    assert_int_equal(stats.drifts, 6);
+    assert_int_equal(stats.repairs, 3);
+
+    pipe_reopen(pipe);
+    assert_int_equal(pipe_value(pipe, "views"), 100);
+    assert_int_equal(pipe_value(pipe, "video1/like"), 20);
+    pipe_react(pipe, "video1", "user1", KIND_NONE);
+    assert_int_equal(pipe_value(pipe, "video1/like"), 19);
+    op = (struct op){.kind = OP_ADD, .id = SLICE("low"), .amount = number_of(-5)};
+    pipe_run(pipe, &op);
+    assert_int_equal(op.code, ERR_BELOW_FLOOR);
+    assert_int_equal(audit(pipe, true).found, 0);
+    pipe_free(pipe);
+}
+
+TEST(a_row_that_is_missing_is_found_by_the_log_alone)
+{
+    struct pipe *pipe = pipe_with_counts(30);
+    pipe_add(pipe, "gone", 1);
+    struct op op = {.kind = OP_DELETE, .id = SLICE("gone")};
+    pipe_run(pipe, &op);
+    pipe_settle(pipe);
+    pipe_sql(pipe, "DELETE FROM entries");
+    pipe_reopen(pipe);
+    assert_int_equal(pipe_value(pipe, "views"), INT64_MIN); /* and memory remembers that */
+    struct desk_task task = audit(pipe, true);
+    assert_int_equal(task.found, 2);
+    assert_string_equal(task.lines[0], "id=\"video1\" place=\"store\" is=missing ought=there");
+    assert_string_equal(task.lines[1], "id=\"views\" place=\"store\" is=missing ought=100");
+    assert_int_equal(pipe_value(pipe, "views"), 100);
+    assert_int_equal(pipe_value(pipe, "video1/like"), 20);
+    assert_int_equal(pipe_value(pipe, "gone"), INT64_MIN);
+    assert_int_equal(audit(pipe, true).found, 0);
+    pipe_free(pipe);
+}
+
 /* --- what happens between a look and the repair --- */
 
 struct meanwhile {
@@ -239,4 +292,6 @@ RUN(cmocka_unit_test(what_is_right_is_left_alone),
     cmocka_unit_test(a_wrong_row_is_put_right_and_memory_stays_as_it_was),
     cmocka_unit_test(what_was_discarded_before_a_deletion_counts_no_more),
     cmocka_unit_test(what_was_deleted_or_loaded_since_it_was_looked_at_is_left_alone),
+    cmocka_unit_test(a_row_that_is_missing_is_found_and_made_anew),
+    cmocka_unit_test(a_row_that_is_missing_is_found_by_the_log_alone),
     cmocka_unit_test(nothing_that_happens_meanwhile_looks_like_a_drift))
