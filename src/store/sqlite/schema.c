@@ -3,6 +3,12 @@
 #include <stdio.h>
 
 /* Steps are never changed once they were released: a new version is a new step. */
+/* As the doors print it. */
+#define UUID_TEXT                                                                       \
+    "lower(substr(hex(event_id), 1, 8) || '-' || substr(hex(event_id), 9, 4) || '-' ||" \
+    "    substr(hex(event_id), 13, 4) || '-' || substr(hex(event_id), 17, 4) || '-' ||" \
+    "    substr(hex(event_id), 21))"
+
 static const char *const steps[] = {
     /* 1 */
     "CREATE TABLE entries(" /* counters and items */
@@ -16,7 +22,8 @@ static const char *const steps[] = {
     "  slices INTEGER," /* an item's: 1, or 64 in `members` */
     "  settings TEXT,"  /* as it was created: {\"shards\":8,...} */
     "  deadline_ms INTEGER,"
-    "  members BLOB);" /* of an item in one slice */
+    "  first_row INTEGER," /* an item's that was deleted before: where its history begins anew */
+    "  members BLOB);"     /* of an item in one slice */
     "CREATE UNIQUE INDEX entries_by_id ON entries(id);"
     "CREATE TABLE members("        /* of items in 64 slices */
     "  place INTEGER PRIMARY KEY," /* the item's number * 64 + slice */
@@ -119,11 +126,13 @@ static const char *const steps[] = {
     "  FROM history h LEFT JOIN entries e ON e.number = h.item"
     "    LEFT JOIN kinds k ON k.number = h.kind;"
     "CREATE VIEW who_likes_what(user, item, kind, since) AS"
-    "  SELECT user, item, kind, time FROM reactions WHERE kind IS NOT NULL AND row IN"
+    "  SELECT r.user, r.item, r.kind, r.time FROM history h JOIN reactions r ON r.row = h.row"
+    "    JOIN entries e ON e.number = h.item"
+    "  WHERE h.kind <> 0 AND e.type = 1 AND h.row >= ifnull(e.first_row, 0) AND h.row IN"
     "    (SELECT max(row) FROM history GROUP BY item, user);"
     "CREATE VIEW lives(event_id, id, delta, status, retry_count, events, created, processed,"
     "    next_attempt, reason) AS"
-    "  SELECT lower(hex(event_id)), id, delta,"
+    "  SELECT " UUID_TEXT ", id, delta,"
     "    CASE state WHEN 0 THEN 'PENDING' WHEN 1 THEN 'RETRYING' WHEN 2 THEN 'SUCCESS'"
     "      WHEN 3 THEN 'FAILED' ELSE 'DISCARDED' END, retry_count, events,"
     "    strftime('%Y-%m-%dT%H:%M:%fZ', created_ms / 1000.0, 'unixepoch'),"
@@ -138,6 +147,11 @@ static const char *const steps[] = {
     "  UNION ALL"
     "  SELECT event_id, id, NULL, delta, status, retry_count, created, processed FROM lives"
     "    WHERE typeof(delta) <> 'text' OR substr(delta, 1, 1) <> '{';"
+    "CREATE VIEW letters(event_id, id, delta, reason, raw, retry_count, created, failed) AS"
+    "  SELECT " UUID_TEXT ", id, delta, reason, lower(hex(raw)), retry_count,"
+    "    strftime('%Y-%m-%dT%H:%M:%fZ', created_ms / 1000.0, 'unixepoch'),"
+    "    strftime('%Y-%m-%dT%H:%M:%fZ', failed_ms / 1000.0, 'unixepoch')"
+    "  FROM dead_letters;"
     "CREATE VIEW positions(origin, sequence, incarnation) AS SELECT * FROM origins;",
 };
 #define STEP_COUNT ((int)(sizeof(steps) / sizeof(steps[0])))

@@ -35,6 +35,8 @@
                      "counts=?6, slices=?7, settings=?8, deadline_ms=?9, members=?10 "             \
                      "WHERE number=?1")                                                            \
     X(SQL_ENTRY_REMOVE, "DELETE FROM entries WHERE number=?1")                                     \
+    X(SQL_ENTRY_ANEW, "UPDATE entries SET first_row="                                              \
+                      "(SELECT ifnull(max(row), 0) + 1 FROM history) WHERE number=?1")             \
     X(SQL_MEMBERS, "SELECT members FROM members WHERE place=?1")                                   \
     X(SQL_MEMBERS_ALL, "SELECT place, members FROM members WHERE place BETWEEN ?1 AND ?2")         \
     X(SQL_MEMBERS_SET, "INSERT OR REPLACE INTO members VALUES(?1, ?2)")                            \

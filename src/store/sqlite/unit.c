@@ -601,12 +601,25 @@ static enum err uncount(struct sqlite_store *store, const struct entry *entry, s
     return ERR_OK;
 }
 
+/* What the history says up to here is of an item that is no more. */
+static enum err end_history(struct sqlite_store *store, const struct entry *entry,
+                            struct error *error)
+{
+    sqlite3_stmt *statement = db_take(&store->db, SQL_ENTRY_ANEW, error);
+    if (!statement)
+        return ERR_UNAVAILABLE;
+    db_bind_int(statement, 1, entry->number);
+    return db_run(&store->db, statement, error);
+}
+
 /* Takes away what there was. The number of an item stays: the history speaks of it. */
 static enum err wipe(struct sqlite_store *store, struct entry *entry, struct error *error)
 {
     enum err err = uncount(store, entry, error);
     if (!err && entry->type == ENTRY_ITEM && entry->slices == STATE_SLICES)
         err = slices_remove(store, entry, error);
+    if (!err && entry->type == ENTRY_ITEM)
+        err = end_history(store, entry, error);
     number_done(&entry->value);
     *entry = (struct entry){.number = entry->number, .type = ENTRY_GONE};
     return err;
