@@ -1,4 +1,4 @@
-"""crash_loop.py [--kills N] [--seed N] - kill -9 at random moments, again and again.
+"""crash_loop.py [--kills N] [--seed N] [--refuse] - kill -9 at random moments, again and again.
 
 Writers (writers.py) count and like over both doors, and keep a journal. The server is killed while
 they work, sometimes while it recovers as well, and is started again on the same folder. Memory is
@@ -27,6 +27,11 @@ KILL_AFTER_S = (0.05, 1.5)
 KILLS_A_FOLDER = 50  # then a new one begins, since journals and logs grow
 CROWD_SIZE = 6000  # more than are held in one slice
 RECOUNTS = 6
+REFUSALS = [
+    "CREATE TRIGGER refuse_new BEFORE INSERT ON entries WHEN abs(random()) % 6 = 0 "
+    "BEGIN SELECT RAISE(ABORT, 'refused'); END",
+    "CREATE TRIGGER refuse_old BEFORE UPDATE ON entries WHEN abs(random()) % 40 = 0 "
+    "BEGIN SELECT RAISE(ABORT, 'refused'); END"]
 WRITERS = [Owner, Owner, Adder, Reactor, Reactor, WebAdder, WebReactor]
 
 
@@ -50,6 +55,7 @@ def figures(client):
 class CrashLoop(tallyd.Case):
     kills = 30
     seed = None
+    refuses = False
 
     def setUp(self):
         self.random = random.Random(self.seed)
@@ -65,6 +71,8 @@ class CrashLoop(tallyd.Case):
         self.seen = collections.Counter()
         server = self.server(*self.any_flags(), start=False)
         self.start(server)
+        if self.refuses:
+            self.change_store(server, *REFUSALS)
         self.gather_crowd(server)
         for _ in range(kills):
             self.write_and_kill(server)
@@ -72,6 +80,10 @@ class CrashLoop(tallyd.Case):
                 self.kill_while_starting(server)
             server.flags = self.any_flags()
             self.start(server)
+            self.compare(server)
+        if self.refuses:
+            self.change_store(server, "DROP TRIGGER refuse_new", "DROP TRIGGER refuse_old")
+            self.settle(server)
             self.compare(server)
         self.prove(server)
         self.assertEqual(server.stop(), 0)
@@ -110,6 +122,23 @@ class CrashLoop(tallyd.Case):
                 "--max-memory", any_of("0", "4MiB", "16MiB"),
                 "--log-keep-bytes", any_of("0", "1MiB"),
                 "--audit-every", any_of("0", "1s")]
+
+    @staticmethod
+    def change_store(server, *statements):
+        base = sqlite3.connect(os.path.join(server.data, "tally.db"), timeout=30,
+                               isolation_level=None)
+        for statement in statements:
+            base.execute(statement)
+        base.close()
+
+    @staticmethod
+    def settle(server):
+        """What was refused is tried again and goes through; what was given up is redriven."""
+        with server.connect() as client:
+            client.call("DLQ", "REDRIVE", "ALL")
+            tallyd.wait_until(lambda: all(client.call("EVENTS", "STATE", state, "COUNT", "1")[1] == []
+                                          for state in ("RETRYING", "PENDING", "FAILED")),
+                              60, "everything is applied")
 
     def gather_crowd(self, server):
         """An item with so many members that it is loaded in slices."""
@@ -238,9 +267,12 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--kills", type=int, default=CrashLoop.kills)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().getrandbits(32))
+    parser.add_argument("--refuse", action="store_true",
+                        help="the store refuses units now and then, which are tried again")
     options, sys.argv[1:] = parser.parse_known_args()
     CrashLoop.kills = options.kills
     CrashLoop.seed = options.seed
+    CrashLoop.refuses = options.refuse
     print(f"--kills {options.kills} --seed {options.seed}", file=sys.stderr)
     tallyd.main()
 
