@@ -260,8 +260,8 @@ enum err base_add(struct sqlite_store *store, struct slice id, const struct numb
 enum err sqlite_thin(struct store *base, int64_t lives_before_ms, int64_t history_before_ms,
                      int64_t keys_before_ms, uint32_t limit, uint64_t *ret_removed,
                      struct error *error);
-enum err sqlite_mend(struct store *base, struct slice id, uint32_t incarnation,
-                     struct slice kind, const struct number *by, struct slice text, int64_t now_ms,
+enum err sqlite_mend(struct store *base, struct slice id, uint32_t incarnation, struct slice kind,
+                     const struct number *by, struct slice text, int64_t now_ms,
                      struct error *error);
 enum err sqlite_mend_members(struct store *base, struct slice item,
                              const struct store_reaction *members, size_t count, struct slice text,
