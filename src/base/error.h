@@ -26,6 +26,7 @@
     X(ERR_CORRUPT, "the data is damaged")                                        \
     X(ERR_NO_MEMORY, "memory is at its limit, and nothing more can leave it")    \
     X(ERR_REFUSED, "the store has refused it")                                   \
+    X(ERR_NO_KIND, "it holds reactions of a kind that is not configured")        \
     X(ERR_COLD, "not in memory yet: it is being loaded")
 
 enum err {

@@ -9,6 +9,13 @@ enum err store_mark(struct store *store, struct state_mark *ret_mark, struct err
     return store->ops->mark(store, ret_mark, error);
 }
 
+enum err store_kinds(struct store *store, store_kind_fn *visit, void *arg, struct error *error)
+{
+    assert(store && visit);
+
+    return store->ops->kinds ? store->ops->kinds(store, visit, arg, error) : ERR_OK;
+}
+
 enum err store_apply(struct store *store, struct store_batch *batch, struct error *error)
 {
     assert(store && batch);

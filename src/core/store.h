@@ -171,6 +171,7 @@ typedef void store_members_fn(void *arg, const struct state_members *members, si
 typedef void store_hash_fn(void *arg, uint64_t stable_hash);
 typedef void store_key_fn(void *arg, const struct state_key *key);
 typedef void store_item_fn(void *arg, struct slice item, struct slice kind);
+typedef void store_kind_fn(void *arg, struct slice kind);
 typedef void store_name_fn(void *arg, uint32_t number, struct slice name);
 
 struct store_stats {
@@ -190,6 +191,9 @@ struct store_ops {
 
     /* How far it is. */
     enum err (*mark)(struct store *store, struct state_mark *ret_mark, struct error *error);
+
+    /* The kinds of reactions that it has ever seen. */
+    enum err (*kinds)(struct store *store, store_kind_fn *visit, void *arg, struct error *error);
 
     /* Applies all or nothing. Units that the store refuses do not keep the others
      * back: they are written down as RETRYING, with the time of their next attempt
@@ -326,6 +330,7 @@ struct store_reader {
 
 /* Callers use these, not the table: what is true of every store is checked here. */
 enum err store_mark(struct store *store, struct state_mark *ret_mark, struct error *error);
+enum err store_kinds(struct store *store, store_kind_fn *visit, void *arg, struct error *error);
 enum err store_apply(struct store *store, struct store_batch *batch, struct error *error);
 enum err store_due(struct store *store, int64_t now_ms, store_letter_fn *visit, void *arg,
                    struct error *error);

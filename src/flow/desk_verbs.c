@@ -50,8 +50,10 @@ static enum err inspect(struct desk_seat *seat, const struct subject *subject,
         enum err err = seat_run(seat, &op, 1, error);
         if (err)
             return err;
+        char text[SERVICE_MEANING_BYTES];
         if (op.code)
-            return error_set(error, op.code, "%s", err_meaning(op.code));
+            return error_set(error, op.code, "%s",
+                             service_meaning(desk->options.service, op.code, text));
         err = hot_inspect(desk->hot, subject->target, ret);
         if (err == ERR_OK)
             return ERR_OK;

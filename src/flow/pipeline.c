@@ -1,9 +1,12 @@
 #include "flow/pipeline.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/memory.h"
+#include "base/message.h"
 #include "flow/aggregator.h"
 #include "flow/desk.h"
 #include "flow/loader.h"
@@ -15,6 +18,7 @@ struct pipeline {
     struct loader *loader; /* these are owned */
     struct aggregator *aggregator;
     struct desk *desk;
+    char foreign_kinds[200]; /* "love, wow" */
 };
 
 struct pipeline *pipeline_new(const struct pipeline_options *options)
@@ -44,6 +48,29 @@ void pipeline_free(struct pipeline *pipeline)
     free(pipeline);
 }
 
+static void note_kind(void *arg, struct slice kind)
+{
+    struct pipeline *pipeline = arg;
+    if (kinds_find(pipeline->options.kinds, kind) != KIND_NONE)
+        return;
+    char *names = pipeline->foreign_kinds;
+    size_t used = strlen(names);
+    (void)snprintf(names + used, sizeof(pipeline->foreign_kinds) - used, "%s%.*s",
+                   used > 0 ? ", " : "", SLICE_ARGS(kind));
+}
+
+/* Kinds that were taken out of the settings while the store had seen them. */
+static enum err check_kinds(struct pipeline *pipeline, struct error *error)
+{
+    enum err err = store_kinds(pipeline->options.store, note_kind, pipeline, error);
+    if (!err && pipeline->foreign_kinds[0])
+        message_warning("the store has kinds of reactions that are not configured: items on which "
+                        "somebody holds one are refused until it is put back into the setting "
+                        "kinds kinds=\"%s\"",
+                        pipeline->foreign_kinds);
+    return err;
+}
+
 enum err pipeline_recover(struct pipeline *pipeline, struct recovery *ret_recovery,
                           struct error *error)
 {
@@ -52,6 +79,8 @@ enum err pipeline_recover(struct pipeline *pipeline, struct recovery *ret_recove
     const struct pipeline_options *options = &pipeline->options;
     struct state_mark mark;
     enum err err = store_mark(options->store, &mark, error);
+    if (!err)
+        err = check_kinds(pipeline, error);
     if (!err)
         err = recovery_run_behind(options->env, options->log, options->hot, pipeline->loader, &mark,
                                   ret_recovery, error);
@@ -96,6 +125,7 @@ enum err pipeline_start(struct pipeline *pipeline, struct service *service, stru
     });
     service->pipeline = pipeline;
     service->desk = pipeline->desk;
+    service->foreign_kinds = pipeline->foreign_kinds;
     enum err err = aggregator_start(pipeline->aggregator, error);
     if (!err)
         err = loader_start(pipeline->loader, error);

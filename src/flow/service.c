@@ -1,6 +1,7 @@
 #include "flow/service.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 /* ---- acknowledgement ---- */
@@ -215,6 +216,18 @@ static enum err check_create(const struct service *service, const struct op *op,
         return error_set(error, ERR_INVALID,
                          "a reaction's counter can be created with a number of shards only");
     return ERR_OK;
+}
+
+const char *service_meaning(const struct service *service, enum err code,
+                            char to[SERVICE_MEANING_BYTES])
+{
+    assert(service && to);
+
+    if (code != ERR_NO_KIND || !service->foreign_kinds || !service->foreign_kinds[0])
+        return err_meaning(code);
+    (void)snprintf(to, SERVICE_MEANING_BYTES, "%s (%s): put it back into the setting kinds",
+                   err_meaning(code), service->foreign_kinds);
+    return to;
 }
 
 enum err service_check(const struct service *service, const struct op *op, struct error *error)

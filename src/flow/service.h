@@ -32,6 +32,7 @@ struct service {
     /* Set by the owner before the first batch; both NULL without a store. */
     struct desk *desk;         /* flow/desk.h: questions that take a while */
     struct pipeline *pipeline; /* flow/pipeline.h: the way to the store */
+    const char *foreign_kinds; /* that the store has and nobody configured; NULL or "" = none */
 };
 
 void service_init(struct service *service, struct env *env, struct hot *hot, struct log *log,
@@ -51,6 +52,12 @@ void service_launch(struct service *service);
 
 /* Answers with a ticket up to this may leave. */
 uint64_t service_safe(struct service *service);
+
+/* What a code says to whoever asked: err_meaning(), and what to do where that depends on how the
+ * server is set up. Up to SERVICE_MEANING_BYTES in `to`, or a text that stays. */
+#define SERVICE_MEANING_BYTES 320u
+const char *service_meaning(const struct service *service, enum err code,
+                            char to[SERVICE_MEANING_BYTES]);
 
 /* Checks an op before it is run: the sizes of id, user, key, region and amount;
  * that there is an id, and a user and a kind where they are needed; that a key, if

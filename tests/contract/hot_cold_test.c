@@ -835,7 +835,7 @@ TEST(a_kind_that_is_not_configured_refuses_its_item)
     struct state_target target = {
         .id = want.id, .is_item = true, .slices = 1, .members = &members, .member_count = 1};
     hot_loaded(rig.hot, &want, &(struct hot_found){.code = ERR_OK, .target = &target});
-    assert_int_equal(cold_try(&rig, counts_of("item", counts)).code, ERR_UNAVAILABLE);
+    assert_int_equal(cold_try(&rig, counts_of("item", counts)).code, ERR_NO_KIND);
 }
 
 /* ---- memory ---- */

@@ -1,7 +1,11 @@
 """restart.py - what a counter, an item and a key are must be the same after a restart, not only
 their values: lifetimes, floors, shards, incarnations, first answers."""
 
+import json
+import re
 import time
+import urllib.error
+import urllib.request
 
 import tallyd
 
@@ -165,6 +169,35 @@ class Restart(tallyd.Case):
         with self.one.connect() as client:
             self.assertEqual(client.call("COUNTS", "video1"), ["love", 1, "dislike", 0, "like", 1])
             self.assertEqual(client.call("LIKE", "video1", "bob", "ID", "once"), 1)
+
+    def test_an_item_of_a_kind_that_was_taken_out_says_which_kind_to_put_back(self):
+        self.restart("--kinds", "like,dislike,love")
+        self.call("REACT", "video1", "ann", "love")
+        self.call("LIKE", "video2", "ann")
+        self.one.stop()  # all is in the store, and nothing is replayed
+        self.one.flags = ["--kinds", "like,dislike"]
+        self.one.start()
+        self.assertRegex(self.one.messages(), 'kinds of reactions that are not configured.*"love"')
+        with self.one.connect() as client:
+            for _ in range(3):  # at first, and while it is remembered
+                with self.assertRaisesRegex(tallyd.ReplyError,
+                                            r"NOKIND .*\(love\): put it back into the setting kinds"):
+                    client.call("COUNTS", "video1")
+            self.assertEqual(client.call("COUNTS", "video2"), ["like", 1, "dislike", 0])
+        path = f"http://127.0.0.1:{self.one.http_port}/v1/items/video1"
+        with self.assertRaises(urllib.error.HTTPError) as raised:
+            urllib.request.urlopen(path, timeout=10)
+        problem = json.load(raised.exception)
+        self.assertEqual((problem["status"], problem["type"]),
+                         (503, "/problems/kind-not-configured"))
+        self.assertIn("(love)", problem["detail"])
+        told = re.findall("holds reactions of a kind that is not configured", self.one.messages())
+        self.assertEqual(len(told), 1)
+        self.one.stop()
+        self.one.flags = ["--kinds", "like,dislike,love"]
+        self.one.start()
+        with self.one.connect() as client:
+            self.assertEqual(client.call("COUNTS", "video1"), ["like", 0, "dislike", 0, "love", 1])
 
     def test_idle_counters_expire(self):
         self.restart("--expire-idle", "1s")

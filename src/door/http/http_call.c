@@ -768,7 +768,11 @@ bool http_call_answer_error(struct http_call *call, const struct op *op)
 {
     if (__builtin_expect(op->code == ERR_OK, 1))
         return false;
-    http_call_problem(call, http_problem_of(op->code), NULL);
+    char meaning[SERVICE_MEANING_BYTES];
+    const char *detail = op->code == ERR_NO_KIND
+                             ? service_meaning(call->client->worker->service, op->code, meaning)
+                             : NULL;
+    http_call_problem(call, http_problem_of(op->code), detail);
     return true;
 }
 

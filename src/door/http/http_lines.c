@@ -316,7 +316,9 @@ static void write_op(struct http_lines *lines, uint64_t line, const struct op *o
 {
     struct http_text *out = &lines->out;
     if (op->code != ERR_OK) {
-        write_failure(out, line, http_problem_of(op->code), err_meaning(op->code));
+        char meaning[SERVICE_MEANING_BYTES];
+        write_failure(out, line, http_problem_of(op->code),
+                      service_meaning(lines->call.client->worker->service, op->code, meaning));
         return;
     }
     if (buffer_reserve(&out->bytes, LINE_ROOM_BYTES) != ERR_OK) {

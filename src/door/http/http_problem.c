@@ -43,6 +43,8 @@ enum http_problem http_problem_of(enum err code)
         return HTTP_PROBLEM_MEMORY_FULL;
     case ERR_REFUSED:
         return HTTP_PROBLEM_REFUSED;
+    case ERR_NO_KIND:
+        return HTTP_PROBLEM_NO_KIND;
     case ERR_IO:
     case ERR_CORRUPT:
         return HTTP_PROBLEM_INTERNAL;

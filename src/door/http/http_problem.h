@@ -51,6 +51,8 @@
       "Look at what the server has written to stderr.")                                            \
     X(UNAVAILABLE, 503, "unavailable", "A part of the server cannot answer now",                   \
       "Nothing was changed. Try again later.")                                                     \
+    X(NO_KIND, 503, "kind-not-configured", "The item holds reactions of a kind that is not known", \
+      "Nothing was changed. Have the kind put back into the setting kinds.")                       \
     X(BAD_VERSION, 505, "http-version", "The version of HTTP is not spoken here", "Use HTTP/1.1.") \
     X(DISK_FULL, 507, "disk-full", "No space is left on the disk",                                 \
       "Nothing was changed. Make room; reads go on.")                                              \

@@ -497,7 +497,9 @@ void resp_client_fail_integer(struct resp_client *client)
 void resp_client_answer_code(struct resp_client *client, enum err code)
 {
     char text[ERROR_TEXT_SIZE];
-    resp_reply_describe(code, NULL, text, sizeof(text));
+    char meaning[SERVICE_MEANING_BYTES];
+    resp_reply_describe(code, service_meaning(client->worker->service, code, meaning), text,
+                        sizeof(text));
     resp_reply_error(&client->reply, "%s", text);
     gauge_add(&client->worker->stats.errors, 1);
 }

@@ -130,6 +130,9 @@ void resp_reply_describe(enum err code, const char *text, char *to, size_t size)
     case ERR_TIMEOUT:
         word = "TRYAGAIN";
         break;
+    case ERR_NO_KIND:
+        word = "NOKIND";
+        break;
     case ERR_NO_MEMORY:
         word = "OOM";
         text = "command not allowed when used memory > 'max-memory'.";

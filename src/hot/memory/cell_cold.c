@@ -22,7 +22,9 @@ enum err cell_ask_to_replay(struct cell *cell, uint64_t hash, struct slice id, s
         return ERR_OK;
     enum err err = cold_ask_target(cell->cold, hash, hash_stable(id), id);
     return err ? error_set(error, err, "'%.*s': %s", SLICE_ARGS(id),
-                           err == ERR_COLD ? "it is in the store" : "the store cannot give it")
+                           err == ERR_COLD      ? "it is in the store"
+                           : err == ERR_NO_KIND ? err_meaning(err)
+                                                : "the store cannot give it")
                : ERR_OK;
 }
 

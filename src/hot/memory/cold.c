@@ -25,6 +25,7 @@ struct want {
     uint64_t hash;
     enum want_state state;
     uint64_t failed_ns;       /* FAILED: when */
+    enum err code;            /* FAILED: what the ops are told */
     struct want *next;        /* of the same bucket */
     struct want *next_wanted; /* in the order of asking */
     uint32_t *numbers;        /* owned; NAMES */
@@ -311,7 +312,7 @@ static enum err ask_locked(struct cold *cold, const struct question *question)
         to_queue(cold, want);
     } else if (want->state == WANT_FAILED) {
         if (env_monotonic_ns(cold->env) - want->failed_ns < SECOND_NS)
-            return ERR_UNAVAILABLE;
+            return want->code;
         to_queue(cold, want);
     }
     return ERR_COLD;
@@ -432,6 +433,7 @@ void cold_answer(struct cold *cold, const struct hot_want *asked, uint64_t hash,
         } else {
             want->state = WANT_FAILED;
             want->failed_ns = env_monotonic_ns(cold->env);
+            want->code = code == ERR_NO_KIND ? code : ERR_UNAVAILABLE;
         }
         if (code == ERR_NOT_FOUND)
             put_absent(cold, asked->kind, hash, 0);

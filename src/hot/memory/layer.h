@@ -114,6 +114,7 @@ struct memory_hot {
     uint64_t memory_max;
     _Atomic bool tight;
     _Atomic uint32_t inspections;
+    atomic_bool has_told_kind;       /* that one is not configured */
     uint32_t stamps[INSPECT_STAMPS]; /* with all locks: of records that were inspected, by hash */
     _Atomic uint64_t spread_events;
     _Atomic uint64_t lock_waits;

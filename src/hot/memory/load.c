@@ -63,8 +63,8 @@ bool load_wanted(struct hot *base, struct hot_want *ret_want)
 
 /* ---- members ---- */
 
-/* Our number of each kind; ERR_INVALID when somebody holds one that is not configured. */
-static enum err check_kind(const struct memory_hot *hot, struct slice item, struct slice kind,
+/* Our number of each kind; ERR_NO_KIND when somebody holds one that is not configured. */
+static enum err check_kind(struct memory_hot *hot, struct slice item, struct slice kind,
                            uint8_t *ret_kind)
 {
     *ret_kind = kinds_find(hot->kinds, kind);
@@ -72,13 +72,14 @@ static enum err check_kind(const struct memory_hot *hot, struct slice item, stru
         return ERR_OK;
     char id[64];
     char name[64];
-    message_error("the store holds reactions of a kind that is not configured: add it to the "
-                  "setting kinds item=%s kind=%s",
-                  message_quote(id, sizeof(id), item), message_quote(name, sizeof(name), kind));
-    return ERR_INVALID;
+    if (!atomic_exchange(&hot->has_told_kind, true))
+        message_error("the store holds reactions of a kind that is not configured: put it back "
+                      "into the setting kinds; until then such items are refused item=%s kind=%s",
+                      message_quote(id, sizeof(id), item), message_quote(name, sizeof(name), kind));
+    return ERR_NO_KIND;
 }
 
-static enum err add_members(const struct memory_hot *hot, struct slice item, struct set *sets,
+static enum err add_members(struct memory_hot *hot, struct slice item, struct set *sets,
                             const struct state_members *members, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -105,7 +106,7 @@ static size_t count_members(const struct state_target *target)
 }
 
 /* The crowd of an item that is too large for a block. */
-static enum err build_crowd(const struct memory_hot *hot, const struct state_target *target,
+static enum err build_crowd(struct memory_hot *hot, const struct state_target *target,
                             uint64_t hash, uint8_t home, struct crowd **ret_crowd)
 {
     struct crowd *crowd = crowd_new(target->id, hash, home, hot->kinds->count);
@@ -248,13 +249,13 @@ static enum err put_pending_only(struct memory_hot *hot, struct cell *cell, uint
     return ERR_OK;
 }
 
-static enum err check_members(const struct memory_hot *hot, const struct state_target *target)
+static enum err check_members(struct memory_hot *hot, const struct state_target *target)
 {
     for (size_t i = 0; i < target->member_count; i++) {
         uint8_t kind;
         if (target->members[i].count > 0 &&
             check_kind(hot, target->id, target->members[i].kind, &kind))
-            return ERR_INVALID;
+            return ERR_NO_KIND;
     }
     return ERR_OK;
 }

@@ -380,6 +380,16 @@ enum err kinds_load(struct db *db, struct kind_names *kinds, struct error *error
     return err == ERR_NOT_FOUND ? ERR_OK : err;
 }
 
+static enum err sqlite_kinds(struct store *base, store_kind_fn *visit, void *arg,
+                             struct error *error)
+{
+    struct sqlite_store *store = store_of(base);
+    enum err err = store_ready(store, error);
+    for (unsigned kind = 1; !err && kind <= store->kinds.count; kind++)
+        visit(arg, kind_name(&store->kinds, kind));
+    return err;
+}
+
 struct slice kind_name(const struct kind_names *kinds, unsigned kind)
 {
     if (kind == 0 || kind > kinds->count)
@@ -469,6 +479,7 @@ static void sqlite_close(struct store *base)
 static const struct store_ops sqlite_ops = {
     .name = "sqlite",
     .mark = sqlite_mark,
+    .kinds = sqlite_kinds,
     .apply = sqlite_apply,
     .due = sqlite_due,
     .retry = sqlite_retry,
