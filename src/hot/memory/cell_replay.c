@@ -74,7 +74,7 @@ static void touch_item(struct cell *cell, struct entry *item, int64_t time_ms)
 }
 
 static enum err replay_reaction(struct cell *cell, const struct event *event, struct slice target,
-                                uint64_t hash, struct user user, uint16_t bucket,
+                                uint64_t hash, struct user user, uint16_t bucket, bool may_split,
                                 struct error *error)
 {
     uint8_t before = kinds_find(cell->kinds, event->before);
@@ -95,7 +95,7 @@ static enum err replay_reaction(struct cell *cell, const struct event *event, st
         touch_item(cell, item, event->time_ms);
         return ERR_OK;
     }
-    err = item_split_if_large(cell, item, hash);
+    err = may_split ? item_split_if_large(cell, item, hash) : ERR_OK;
     if (err)
         return err;
     uint8_t held;
@@ -171,7 +171,7 @@ enum err cell_replay(struct cell *cell, const struct event *event, const struct 
     case EVENT_RESET:
         return replay_amount(cell, event, id, hash, error);
     case EVENT_REACT:
-        return replay_reaction(cell, event, id, hash, target->user, target->bucket, error);
+        return replay_reaction(cell, event, id, hash, target->user, target->bucket, true, error);
     case EVENT_DELETE:
         return replay_delete(cell, event, id, hash, error);
     case EVENT_CREATE:
@@ -186,7 +186,8 @@ enum err cell_replay(struct cell *cell, const struct event *event, const struct 
 }
 
 /* The user's slice may be missing: then only the counts follow, and the members do
- * when the slice is loaded, with the same events on top. */
+ * when the slice is loaded, with the same events on top. To be split the item may need names
+ * from the store, which cannot be waited for here: the next operation sees to that. */
 static enum err replay_pending_reaction(struct cell *cell, const struct event *event,
                                         const struct cell_target *target, struct entry *item,
                                         struct error *error)
@@ -197,7 +198,7 @@ static enum err replay_pending_reaction(struct cell *cell, const struct event *e
                       crowd_misses(item->crowd, crowd_slice_of(item->crowd, target->bucket));
     if (!is_missing || before == after)
         return replay_reaction(cell, event, target->id, target->hash, target->user, target->bucket,
-                               error);
+                               false, error);
     if (item->incarnation == event->incarnation)
         crowd_count(item->crowd, before, after);
     return ERR_OK;
