@@ -1,4 +1,4 @@
-"""crash_loop.py [--kills N] [--seed N] [--refuse] - kill -9 at random moments, again and again.
+"""crash_loop.py [--kills N] [--seed N] - kill -9 at random moments, again and again.
 
 Writers (writers.py) count and like over both doors, and keep a journal. The server is killed while
 they work, sometimes while it recovers as well, and is started again on the same folder. Memory is
@@ -55,7 +55,6 @@ def figures(client):
 class CrashLoop(tallyd.Case):
     kills = 30
     seed = None
-    refuses = False
 
     def setUp(self):
         self.random = random.Random(self.seed)
@@ -64,14 +63,17 @@ class CrashLoop(tallyd.Case):
         for begin in range(0, self.kills, KILLS_A_FOLDER):
             self.live_through(min(self.kills - begin, KILLS_A_FOLDER))
 
-    def live_through(self, kills):
+    def test_with_a_store_that_refuses_now_and_then(self):
+        self.live_through(min(self.kills // 3, KILLS_A_FOLDER), refuses=True)
+
+    def live_through(self, kills, refuses=False):
         """The life of one folder."""
         self.writers = [kind(f"w{i}", self.random.getrandbits(32))
                         for i, kind in enumerate(WRITERS)]
         self.seen = collections.Counter()
         server = self.server(*self.any_flags(), start=False)
         self.start(server)
-        if self.refuses:
+        if refuses:
             self.change_store(server, *REFUSALS)
         self.gather_crowd(server)
         for _ in range(kills):
@@ -81,7 +83,7 @@ class CrashLoop(tallyd.Case):
             server.flags = self.any_flags()
             self.start(server)
             self.compare(server)
-        if self.refuses:
+        if refuses:
             self.change_store(server, "DROP TRIGGER refuse_new", "DROP TRIGGER refuse_old")
             self.settle(server)
             self.compare(server)
@@ -267,12 +269,9 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--kills", type=int, default=CrashLoop.kills)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().getrandbits(32))
-    parser.add_argument("--refuse", action="store_true",
-                        help="the store refuses units now and then, which are tried again")
     options, sys.argv[1:] = parser.parse_known_args()
     CrashLoop.kills = options.kills
     CrashLoop.seed = options.seed
-    CrashLoop.refuses = options.refuse
     print(f"--kills {options.kills} --seed {options.seed}", file=sys.stderr)
     tallyd.main()
 
