@@ -615,6 +615,25 @@ uint64_t aggregator_step(struct aggregator *aggregator)
     return did && !err ? 0 : POLL_MS;
 }
 
+static enum err note_section(void *arg, struct slice section, struct log_position next,
+                             struct error *error)
+{
+    (void)section;
+    (void)next;
+    (void)error;
+    *(bool *)arg = true;
+    return ERR_OK;
+}
+
+/* The log may end in a segment of which nothing is there yet, and which we do not enter. */
+static bool has_read_all(const struct aggregator *a)
+{
+    struct log_position at = a->at;
+    bool has_more = false;
+    return same_place(at, log_end(a->options.log)) ||
+           (!log_follow(a->options.log, &at, 1, note_section, &has_more, NULL) && !has_more);
+}
+
 bool aggregator_flush(struct aggregator *aggregator)
 {
     assert(aggregator);
@@ -624,8 +643,7 @@ bool aggregator_flush(struct aggregator *aggregator)
     a->is_stopping = true;
     do {
         (void)aggregator_step(a);
-    } while (a->failures == 0 &&
-             (!coalesce_is_empty(a->gathered) || !same_place(a->at, log_end(a->options.log))));
+    } while (a->failures == 0 && (!coalesce_is_empty(a->gathered) || !has_read_all(a)));
     a->is_stopping = was_stopping;
     return a->failures == 0;
 }
@@ -637,8 +655,7 @@ static bool is_all_flushed(struct aggregator *a)
 {
     struct log_stats stats;
     log_stats(a->options.log, &stats);
-    return stats.pending_bytes == 0 && coalesce_is_empty(a->gathered) &&
-           same_place(a->at, log_end(a->options.log));
+    return stats.pending_bytes == 0 && coalesce_is_empty(a->gathered) && has_read_all(a);
 }
 
 static void finish(struct aggregator *a)

@@ -545,6 +545,8 @@ enum err seat_read_log(struct desk_seat *seat, struct log_position from, const u
             reading(reading_arg, follower.bytes, all > follower.bytes ? all : follower.bytes);
         if (is_before(before, at))
             continue;
+        if (has_seen(&follower, until, &mark))
+            return ERR_OK; /* the end is in a segment of which nothing is there yet */
         uint64_t now_ns = env_monotonic_ns(env);
         if (until_ns == UINT64_MAX)
             until_ns = now_ns + DURABLE_WITHIN_NS;

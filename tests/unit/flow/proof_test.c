@@ -168,6 +168,19 @@ TEST(a_row_that_is_missing_is_found_by_the_log_alone)
     pipe_free(pipe);
 }
 
+TEST(a_log_that_ends_in_an_empty_segment_is_read_to_its_end)
+{
+    struct pipe *pipe = pipe_with_counts(3);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(log_rotate(pipe->log, NULL), ERR_OK);
+        struct desk_task task = audit(pipe, true);
+        assert_int_equal(task.state, DESK_DONE);
+        assert_int_equal(task.found, 0);
+        pipe_reopen(pipe);
+    }
+    pipe_free(pipe);
+}
+
 /* --- what happens between a look and the repair --- */
 
 struct meanwhile {
@@ -294,4 +307,5 @@ RUN(cmocka_unit_test(what_is_right_is_left_alone),
     cmocka_unit_test(what_was_deleted_or_loaded_since_it_was_looked_at_is_left_alone),
     cmocka_unit_test(a_row_that_is_missing_is_found_and_made_anew),
     cmocka_unit_test(a_row_that_is_missing_is_found_by_the_log_alone),
+    cmocka_unit_test(a_log_that_ends_in_an_empty_segment_is_read_to_its_end),
     cmocka_unit_test(nothing_that_happens_meanwhile_looks_like_a_drift))
