@@ -333,6 +333,21 @@ class Injected(ProofCase):
         self.audit(("crowd/like", "store members"))
         self.assert_right()
 
+    def test_a_row_that_is_missing(self):
+        self.prepare()
+        self.inject("DELETE FROM entries WHERE id = 'views'")
+        self.inject("DELETE FROM entries WHERE id = 'crowd'")
+        self.audit(("views", "store"), ("crowd", "store"), repair="no")
+        self.audit(("views", "store"), ("crowd", "store"))
+        self.assert_right()
+
+    def test_a_row_that_is_missing_and_not_in_memory(self):
+        self.prepare()
+        self.inject_stopped("DELETE FROM entries WHERE id = 'video1'")
+        self.assertEqual(self.connection.call("COUNTS", "video1"), ["like", 0, "dislike", 0])
+        self.audit(("video1", "store"))
+        self.assert_right()
+
     def test_a_wrong_row_that_was_loaded(self):
         self.prepare()
         self.inject_stopped("UPDATE entries SET value = value - 1 WHERE id = 'views'")
