@@ -288,7 +288,9 @@ static enum err erase_from_log(struct erasure *erasure, struct error *error)
     size_t count = log_segments(log, segments, SEGMENTS_MAX);
     if (count > SEGMENTS_MAX)
         count = SEGMENTS_MAX;
-    for (size_t i = 0; !err && i < count && segments[i].number <= erasure->last; i++) {
+    while (count > 0 && segments[count - 1].number > erasure->last)
+        count--; /* what came since does not have the name */
+    for (size_t i = 0; !err && i < count; i++) {
         struct scrub scrub = {.user = erasure->user};
         uint64_t changed = 0;
         err = log_scrub(log, segments[i].number, scrub_section, &scrub, &changed, error);

@@ -72,6 +72,8 @@ TEST(no_file_holds_the_name_any_more_and_counts_are_right)
 
     struct desk_task task = erase(pipe);
     assert_int_equal(task.state, DESK_DONE);
+    assert_true(task.all > 0);
+    assert_int_equal(task.done, task.all);
     assert_null(strstr(task.text, name));
     assert_false(is_anywhere(pipe));
     assert_int_equal(pipe_value(pipe, "video1/like"), 1);
