@@ -13,7 +13,7 @@ struct vfs_file {
     sqlite3_file base;
     struct disk_file *file;
     uint64_t size;     /* as SQLite sees it */
-    bool is_new;       /* its name is not durable yet */
+    bool is_new;       /* its name may not be durable yet */
     bool is_temporary; /* goes when it is closed */
     char path[PATH_BYTES];
 };
@@ -64,6 +64,16 @@ static int read_file(sqlite3_file *base, void *to, int amount, sqlite3_int64 off
     return SQLITE_IOERR_SHORT_READ;
 }
 
+/* A write that failed may have written a part, and the file is longer for it. */
+static void note_part(struct vfs_file *file, uint64_t end)
+{
+    uint64_t size;
+    if (disk_file_size(file->file, &size, NULL) || size > end)
+        size = end;
+    if (size > file->size)
+        file->size = size;
+}
+
 static int write_file(sqlite3_file *base, const void *from, int amount, sqlite3_int64 offset)
 {
     struct vfs_file *file = file_of(base);
@@ -71,8 +81,10 @@ static int write_file(sqlite3_file *base, const void *from, int amount, sqlite3_
     if (!file->file)
         return SQLITE_IOERR_WRITE;
     enum err err = disk_file_write(file->file, at, from, (size_t)amount, NULL);
-    if (err)
+    if (err) {
+        note_part(file, at + (uint64_t)amount);
         return code_of(err, SQLITE_IOERR_WRITE);
+    }
     if (at + (uint64_t)amount > file->size)
         file->size = at + (uint64_t)amount;
     return SQLITE_OK;
@@ -112,7 +124,8 @@ static int truncate_file(sqlite3_file *base, sqlite3_int64 size)
     return SQLITE_OK;
 }
 
-/* Like the real one: the name of a new file is made durable with its first bytes. */
+/* Like the real one: whoever might have created the file makes its name durable with the first
+ * bytes. */
 static int sync_file(sqlite3_file *base, int flags)
 {
     struct vfs_file *file = file_of(base);
@@ -188,9 +201,9 @@ static enum err open_or_create(struct vfs_file *file, int flags)
 {
     struct disk *disk = here.env->disk;
     enum err err = disk_open(disk, file->path, DISK_WRITE, &file->file, NULL);
-    if (err != ERR_NOT_FOUND || !(flags & SQLITE_OPEN_CREATE))
+    file->is_new = flags & SQLITE_OPEN_CREATE;
+    if (err != ERR_NOT_FOUND || !file->is_new)
         return err;
-    file->is_new = true;
     return disk_open(disk, file->path, DISK_CREATE, &file->file, NULL);
 }
 

@@ -2,8 +2,11 @@
 
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+
+#include "base/memory.h"
 
 #define PAGE_BYTES 4096
 
@@ -128,12 +131,14 @@ enum err db_open(struct db *db, const struct db_options *options, struct error *
     if (!err && options->may_create && !options->vfs)
         (void)chmod(options->path, 0600);
     if (err)
-        db_close(db);
+        db_close(db, false);
     return err;
 }
 
-void db_close(struct db *db)
+void db_close(struct db *db, bool carry_over)
 {
+    if (db->handle && !carry_over)
+        (void)sqlite3_db_config(db->handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
     for (unsigned i = 0; i < STATEMENT_COUNT; i++) {
         sqlite3_finalize(db->statements[i]);
         db->statements[i] = NULL;
@@ -141,6 +146,102 @@ void db_close(struct db *db)
     sqlite3_close_v2(db->handle);
     db->handle = NULL;
 }
+
+/* ---- what is really on the disk ---- */
+
+static sqlite3_file *file_of(struct db *db, int which)
+{
+    sqlite3_file *file = NULL;
+    (void)sqlite3_file_control(db->handle, "main", which, &file);
+    return file && file->pMethods ? file : NULL;
+}
+
+static enum err fail_file(struct db *db, int code, struct error *error)
+{
+    return error_set(error, ERR_UNAVAILABLE, "%s: %s (%s)", db->path, advice(code),
+                     sqlite3_errstr(code));
+}
+
+static int write_again(sqlite3_file *file, void *bytes, int size, sqlite3_int64 offset)
+{
+    int code = file->pMethods->xRead(file, bytes, size, offset);
+    return code == SQLITE_OK ? file->pMethods->xWrite(file, bytes, size, offset) : code;
+}
+
+/* The WAL: a header with page size and salt, then frames, each with a header and the salt. Behind
+ * the first frame of another salt is what was carried over long ago.
+ *
+ *   header   0 magic, version   8 page size   12 checkpoint  16 salt (8)  24 checksum (8)
+ *   frame    0 page, size       8 salt (8)    16 checksum (8)             24 the page */
+#define WAL_HEADER   32
+#define FRAME_HEADER 24
+#define WAL_SALT     16
+#define FRAME_SALT   8
+#define SALT_BYTES   8
+#define CHUNK_MAX    ((1 << 17) - 1) /* SQLite's files take no more at a time */
+
+static int settle_frames(sqlite3_file *wal, sqlite3_int64 size)
+{
+    unsigned char header[WAL_HEADER];
+    int code = write_again(wal, header, WAL_HEADER, 0);
+    int page = header[8] << 24 | header[9] << 16 | header[10] << 8 | header[11];
+    if (code != SQLITE_OK || page < 512 || page > 65536)
+        return code;
+    int frame = FRAME_HEADER + page;
+    int chunk = CHUNK_MAX / frame * frame;
+    unsigned char *frames = memory_take((size_t)chunk);
+    for (sqlite3_int64 at = WAL_HEADER; at + FRAME_HEADER < size && code == SQLITE_OK;
+         at += chunk) {
+        code = wal->pMethods->xRead(wal, frames, FRAME_HEADER, at);
+        if (code != SQLITE_OK || memcmp(frames + FRAME_SALT, header + WAL_SALT, SALT_BYTES) != 0)
+            break;
+        code = write_again(wal, frames, size - at < chunk ? (int)(size - at) : chunk, at);
+    }
+    free(frames);
+    return code;
+}
+
+static int settle_wal(sqlite3_file *wal)
+{
+    sqlite3_int64 size;
+    int code = wal->pMethods->xFileSize(wal, &size);
+    if (code != SQLITE_OK || size < WAL_HEADER)
+        return code;
+    code = settle_frames(wal, size);
+    return code == SQLITE_OK ? wal->pMethods->xSync(wal, SQLITE_SYNC_NORMAL) : code;
+}
+
+/* A file that nothing was carried over to yet is one page that says that there is a WAL. Without it
+ * SQLite would throw the WAL away. */
+static int settle_first_page(sqlite3_file *file)
+{
+    unsigned char page[PAGE_BYTES];
+    sqlite3_int64 size;
+    int code = file->pMethods->xFileSize(file, &size);
+    if (code != SQLITE_OK || size != PAGE_BYTES)
+        return code;
+    code = write_again(file, page, PAGE_BYTES, 0);
+    return code == SQLITE_OK ? file->pMethods->xSync(file, SQLITE_SYNC_NORMAL) : code;
+}
+
+enum err db_settle(struct db *db, struct error *error)
+{
+    sqlite3_file *file = file_of(db, SQLITE_FCNTL_FILE_POINTER);
+    sqlite3_file *wal = file_of(db, SQLITE_FCNTL_JOURNAL_POINTER);
+    int code = file ? settle_first_page(file) : SQLITE_OK;
+    if (code == SQLITE_OK && wal)
+        code = settle_wal(wal);
+    return code == SQLITE_OK ? ERR_OK : fail_file(db, code, error);
+}
+
+enum err db_sync(struct db *db, struct error *error)
+{
+    sqlite3_file *file = file_of(db, SQLITE_FCNTL_FILE_POINTER);
+    int code = file ? file->pMethods->xSync(file, SQLITE_SYNC_NORMAL) : SQLITE_OK;
+    return code == SQLITE_OK ? ERR_OK : fail_file(db, code, error);
+}
+
+/* ---- statements ---- */
 
 sqlite3_stmt *db_take(struct db *db, enum statement which, struct error *error)
 {

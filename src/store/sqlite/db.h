@@ -35,7 +35,20 @@ struct db_options {
 };
 
 enum err db_open(struct db *db, const struct db_options *options, struct error *error);
-void db_close(struct db *db); /* a closed one is fine */
+
+/* A closed one is fine. `carry_over`: if it is the last one, it may carry the WAL over into the
+ * file and remove it. */
+void db_close(struct db *db, bool carry_over);
+
+/* Makes durable what the WAL has. After a sync that failed, its frames may be in the system's
+ * memory only, which takes them for written and never writes them again; SQLite finds them whole
+ * when it opens the file, and takes them for committed. So they are written once more, the same
+ * bytes in the same place, and synced. Within a transaction that writes: nobody else may add to the
+ * WAL meanwhile. Takes as long as the disk takes for a WAL; a file that was closed has none. */
+enum err db_settle(struct db *db, struct error *error);
+
+/* Syncs the file itself, not the WAL. */
+enum err db_sync(struct db *db, struct error *error);
 
 /* What `code` of SQLite means: ERR_UNAVAILABLE, ERR_REFUSED or ERR_INVALID (see store.h), with a
  * text that says what to do. */

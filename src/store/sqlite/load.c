@@ -27,6 +27,11 @@ static struct sqlite_store *store_behind(struct sqlite_reader *reader)
 
 /* ---- opening, and one moment ---- */
 
+static void close_own(struct sqlite_reader *reader)
+{
+    db_close(&reader->own, atomic_load(&store_behind(reader)->is_settled));
+}
+
 /* In step with the writer: when that opened the file anew, so do we. */
 static enum err connect_reader(struct sqlite_reader *reader, struct error *error)
 {
@@ -39,7 +44,7 @@ static enum err connect_reader(struct sqlite_reader *reader, struct error *error
     }
     if (reader->own.handle && reader->generation == generation)
         return ERR_OK;
-    db_close(&reader->own);
+    close_own(reader);
     struct db_options options = {
         .path = store->options.path,
         .vfs = store->options.vfs,
@@ -107,7 +112,7 @@ enum err reader_end(struct sqlite_reader *reader, enum err err)
     if (!sqlite3_get_autocommit(reader->db->handle))
         (void)run_plain(reader->db, SQL_COMMIT, NULL);
     if (!sound && reader->db == &reader->own)
-        db_close(&reader->own);
+        close_own(reader);
     /* To a reader nothing is refused: it is an outage. */
     return err == ERR_REFUSED ? ERR_UNAVAILABLE : err;
 }
@@ -136,7 +141,7 @@ enum err sqlite_reader_open(struct store *base, struct store_reader **ret, struc
 void sqlite_reader_close(struct store_reader *base)
 {
     struct sqlite_reader *reader = reader_of(base);
-    db_close(&reader->own);
+    close_own(reader);
     sets_list_done(&reader->list);
     buffer_done(&reader->text);
     buffer_done(&reader->raw);

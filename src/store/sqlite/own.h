@@ -73,6 +73,7 @@ struct sqlite_store {
     struct sqlite_store_options options; /* path and vfs are owned */
     struct db db;                        /* the writer's */
     bool is_ready;                       /* connected, and what follows is as the file has it */
+    _Atomic bool is_settled;             /* what the WAL has is on the disk: db_settle() */
     dev_t device;                        /* of the file that is open */
     ino_t inode;
     _Atomic uint64_t generation; /* grows whenever the file is opened anew: readers follow */

@@ -5,8 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/memory.h"
+#include "base/message.h"
 #include "store/sqlite/own.h"
 #include "store/sqlite/schema.h"
 
@@ -43,11 +45,32 @@ static void note_down(struct sqlite_store *store)
     lock_release(&store->stats_lock);
 }
 
-static void disconnect(struct sqlite_store *store)
+/* `code` of SQLite is why. After an error of the disk nobody knows what is on it. */
+static void disconnect(struct sqlite_store *store, int code)
 {
-    db_close(&store->db);
+    if ((code & 0xff) == SQLITE_IOERR)
+        atomic_store(&store->is_settled, false);
+    db_close(&store->db, atomic_load(&store->is_settled));
     store->is_ready = false;
     atomic_fetch_add(&store->generation, 1);
+}
+
+static enum err settle(struct sqlite_store *store, struct error *error)
+{
+    enum err err = db_settle(&store->db, error);
+    if (!err)
+        atomic_store(&store->is_settled, true);
+    return err;
+}
+
+/* Before anybody relies on what SQLite has found in the WAL. While another program holds the lock
+ * it is put off until the first transaction. */
+static enum err settle_at_once(struct sqlite_store *store, struct error *error)
+{
+    if (atomic_load(&store->is_settled) || db_execute(&store->db, "BEGIN IMMEDIATE", NULL))
+        return ERR_OK;
+    enum err err = settle(store, error);
+    return err ? err : db_execute(&store->db, "COMMIT", error);
 }
 
 static enum err connect_file(struct sqlite_store *store, struct error *error)
@@ -63,9 +86,11 @@ static enum err connect_file(struct sqlite_store *store, struct error *error)
     enum err err = db_open(&store->db, &options, error);
     if (err)
         return err;
-    err = schema_prepare(&store->db, error);
+    err = settle_at_once(store, error);
+    if (!err)
+        err = schema_prepare(&store->db, error);
     if (err) {
-        db_close(&store->db);
+        disconnect(store, sqlite3_extended_errcode(store->db.handle));
         return err;
     }
     struct stat stat_;
@@ -86,7 +111,7 @@ static enum err check_file(struct sqlite_store *store, struct error *error)
     if (stat(store->options.path, &stat_) == 0 && stat_.st_dev == store->device &&
         stat_.st_ino == store->inode)
         return ERR_OK;
-    disconnect(store);
+    disconnect(store, SQLITE_OK);
     note_down(store);
     return error_set(error, ERR_UNAVAILABLE,
                      "%s: moved or removed while in use; what stands there now is opened next",
@@ -190,8 +215,9 @@ enum err store_ready(struct sqlite_store *store, struct error *error)
     if (!err)
         err = load_memory(store, error);
     if (err) {
-        if (store->db.handle && !db_is_sound(sqlite3_extended_errcode(store->db.handle)))
-            disconnect(store);
+        int code = store->db.handle ? sqlite3_extended_errcode(store->db.handle) : SQLITE_OK;
+        if (!db_is_sound(code))
+            disconnect(store, code);
         note_down(store);
         /* A schema that was replaced under us is an outage, too. */
         return err;
@@ -214,6 +240,8 @@ enum err store_begin(struct sqlite_store *store, struct error *error)
     enum err err = store_ready(store, error);
     if (!err)
         err = run_plain(&store->db, SQL_BEGIN, error);
+    if (!err && !atomic_load(&store->is_settled))
+        err = settle(store, error);
     return err ? store_abandon(store, err) : ERR_OK;
 }
 
@@ -235,16 +263,31 @@ enum err store_abandon(struct sqlite_store *store, enum err err)
 {
     if (!store->db.handle)
         return err;
-    bool sound = db_is_sound(sqlite3_extended_errcode(store->db.handle));
+    int code = sqlite3_extended_errcode(store->db.handle);
+    bool sound = db_is_sound(code) && atomic_load(&store->is_settled);
     if (!sqlite3_get_autocommit(store->db.handle) &&
         run_plain(&store->db, SQL_ROLLBACK, NULL) != ERR_OK)
         sound = false;
     if (!sound)
-        disconnect(store);
+        disconnect(store, code);
     store->is_ready = false;
     if (err == ERR_UNAVAILABLE)
         note_down(store);
     return err;
+}
+
+/* SQLite syncs the file when it has carried all of the WAL over. A part that it has carried over it
+ * does not carry over again as long as anybody has the file open, so if that is lost, everybody has
+ * to go: what was acknowledged is in the log, and the WAL is whole. */
+static void sync_part(struct sqlite_store *store)
+{
+    struct error error;
+    if (!db_sync(&store->db, &error))
+        return;
+    message_error("the store cannot go on: leaving at once; what was acknowledged is safe, and "
+                  "the next start carries it over again reason=\"%s\"",
+                  error.text);
+    _exit(EXIT_FAILURE);
 }
 
 /* Carries the WAL over into the file. What readers still need of it stays; only a WAL
@@ -255,11 +298,22 @@ enum err store_checkpoint(struct sqlite_store *store, bool truncate, struct erro
     int mode = truncate ? SQLITE_CHECKPOINT_TRUNCATE
                : forced ? SQLITE_CHECKPOINT_RESTART
                         : SQLITE_CHECKPOINT_PASSIVE;
-    int left;
-    int done;
+    int left = 0;
+    int done = 0;
+    enum err err = store_ready(store, error);
+    if (err)
+        return err;
+    if (!atomic_load(&store->is_settled))
+        return db_fail(&store->db, SQLITE_BUSY, error);
     int code = sqlite3_wal_checkpoint_v2(store->db.handle, NULL, mode, &left, &done);
-    if (code != SQLITE_OK)
-        return db_fail(&store->db, code, error);
+    if ((code == SQLITE_OK || code == SQLITE_BUSY) && done > 0 && done < left)
+        sync_part(store);
+    if (code != SQLITE_OK) {
+        err = db_fail(&store->db, code, error);
+        if ((code & 0xff) == SQLITE_IOERR)
+            disconnect(store, code);
+        return err;
+    }
     if (left == done)
         atomic_store(&store->wal_pages, 0);
     return ERR_OK;
@@ -455,7 +509,7 @@ static void sqlite_stats(struct store *base, struct store_stats *ret_stats)
 static void sqlite_close(struct store *base)
 {
     struct sqlite_store *store = store_of(base);
-    db_close(&store->db);
+    db_close(&store->db, atomic_load(&store->is_settled));
     ids_done(&store->ids);
     ids_done(&store->tail);
     ids_done(&store->key_tail);

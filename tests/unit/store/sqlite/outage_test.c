@@ -10,12 +10,15 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "base/message.h"
 #include "store/sqlite/schema.h"
 #include "store/sqlite/sqlite.h"
 
-/* ---- a VFS whose writes fail on demand ---- */
+/* ---- a VFS whose writes and syncs fail on demand ---- */
 
-static int failure; /* SQLITE_OK: writes work */
+static int failure;      /* SQLITE_OK: writes work */
+static int sync_failure; /* the same for syncs */
+static int good_syncs;   /* so many are well before they fail */
 
 /* SQLite has a table of methods for files that it locks, and one for those that it does not. */
 static struct {
@@ -39,6 +42,13 @@ static int failing_write(sqlite3_file *file, const void *from, int amount, sqlit
     return real_methods(file)->xWrite(file, from, amount, offset);
 }
 
+static int failing_sync(sqlite3_file *file, int flags)
+{
+    if (sync_failure != SQLITE_OK && good_syncs-- <= 0)
+        return sync_failure;
+    return real_methods(file)->xSync(file, flags);
+}
+
 static int failing_open(sqlite3_vfs *vfs, sqlite3_filename name, sqlite3_file *file, int flags,
                         int *ret_flags)
 {
@@ -54,6 +64,7 @@ static int failing_open(sqlite3_vfs *vfs, sqlite3_filename name, sqlite3_file *f
             tables[i].real = file->pMethods;
             tables[i].ours = *file->pMethods;
             tables[i].ours.xWrite = failing_write;
+            tables[i].ours.xSync = failing_sync;
         }
         file->pMethods = &tables[i].ours;
         return code;
@@ -119,6 +130,8 @@ static int set_up_failing(void **state)
 {
     (void)state;
     failure = SQLITE_OK;
+    sync_failure = SQLITE_OK;
+    good_syncs = 0;
     rig = rig_new(open_failing);
     return 0;
 }
@@ -134,6 +147,7 @@ static int tear_down(void **state)
 {
     (void)state;
     failure = SQLITE_OK;
+    sync_failure = SQLITE_OK;
     rig_free(rig);
     return 0;
 }
@@ -234,6 +248,52 @@ TEST(an_error_of_the_disk_is_an_outage)
     assert_outage("look at the disk");
     failure = SQLITE_OK;
     assert_well_again("c value=2");
+}
+
+TEST(a_failed_sync_is_an_outage_while_others_read)
+{
+    struct error error;
+    assert_int_equal(add_one(&error), ERR_OK);
+    sync_failure = SQLITE_IOERR_FSYNC;
+    assert_outage("look at the disk");
+    /* It is there, though nobody knows whether it stays; the log has it, too. */
+    assert_string_equal(rig_load(rig, "c"), "c value=2");
+    sync_failure = SQLITE_OK;
+    assert_int_equal(store_mark(rig->store, &rig->mark, NULL), ERR_OK);
+    assert_well_again("c value=3");
+}
+
+/* Somebody reads what was before the second batch, so only the first one can be carried over; and
+ * its sync fails. */
+static void carry_a_part_over(void)
+{
+    struct error error;
+    sqlite3 *other;
+    rig_open(rig);
+    if (add_one(&error) || sqlite3_open(path_of(""), &other) != SQLITE_OK ||
+        sqlite3_exec(other, "BEGIN; SELECT * FROM progress", NULL, NULL, NULL) != SQLITE_OK ||
+        add_one(&error))
+        _exit(100);
+    message_set_level(MESSAGE_ERROR + 1);
+    sync_failure = SQLITE_IOERR_FSYNC;
+    good_syncs = 1; /* the WAL's */
+    (void)store_rest(rig->store, &error);
+    _exit(101);
+}
+
+TEST(a_part_that_was_carried_over_and_not_synced_ends_the_process)
+{
+    rig_close(rig);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0)
+        carry_a_part_over();
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), EXIT_FAILURE);
+    rig_open(rig);
+    assert_well_again("c value=3");
 }
 
 static void damage(const char *path, off_t from)
@@ -622,6 +682,8 @@ TEST(killed_at_any_time_the_store_is_as_its_mark_says)
 
 RUN(CASE(locked_by_another_program_is_an_outage), CASE_FAILING(no_space_is_an_outage),
     CASE_FAILING(a_read_only_file_is_an_outage), CASE_FAILING(an_error_of_the_disk_is_an_outage),
+    CASE_FAILING(a_failed_sync_is_an_outage_while_others_read),
+    CASE_FAILING(a_part_that_was_carried_over_and_not_synced_ends_the_process),
     CASE(a_damaged_file_is_said_to_be_damaged),
     CASE(damage_behind_the_first_page_is_noticed_by_who_reads_it),
     CASE(a_damaged_set_names_its_row_and_holds_up_its_item_only),

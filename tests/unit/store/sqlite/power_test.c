@@ -1,6 +1,6 @@
-/* The power goes off at every call of the disk that a few batches make: afterwards the store is at
- * one of its marks, not before the last one that it said was done, and has exactly what belongs to
- * it. */
+/* The power goes off at every call of the disk that a few batches make, or the call fails and the
+ * power goes off later: afterwards the store is at one of its marks, not before the last one that
+ * it said was done, and has exactly what belongs to it. */
 #include "sim/sim_disk.c"
 #include "sim/sim_vfs.c"
 
@@ -148,4 +148,66 @@ TEST(the_power_may_go_off_at_any_call)
     }
 }
 
-RUN(cmocka_unit_test(the_power_may_go_off_at_any_call))
+static enum err open_again(struct store **ret)
+{
+    enum err err = open_store(ret);
+    return err ? open_store(ret) : ERR_OK;
+}
+
+/* What the store says that it has, it has, also if it found it after a failure. */
+static void apply_again(struct store *store, struct state_mark *mark)
+{
+    if (!apply(store, mark))
+        return;
+    assert_int_equal(store_mark(store, mark, NULL), ERR_OK);
+    assert_as_marked(store, mark);
+}
+
+/* One life in which `call` fails; what it wrote or synced is then in the system's memory only. */
+static bool live_with_failure(uint64_t seed, uint64_t call)
+{
+    struct sim_disk *disk = sim_disk_new(seed);
+    struct sim_rng rng = {seed * 1000003 + call};
+    env = *env_system();
+    env.disk = &disk->base;
+    assert_int_equal(disk_make_folder(env.disk, "data", NULL), ERR_OK);
+    sim_vfs_use(&env, "data");
+    disk->faults.fail_at_call = call;
+    disk->faults.fail_with = ERR_IO;
+
+    struct store *store = NULL;
+    struct state_mark mark = {.counters = 0};
+    assert_int_equal(open_again(&store), ERR_OK);
+    for (unsigned i = 0; i < BATCHES + 1; i++) {
+        apply_again(store, &mark);
+        if (i == 1)
+            store_rest(store, NULL);
+    }
+    bool reached = disk->counts.calls >= call;
+    sim_disk_power_off(disk);
+    store_close(store);
+    sim_disk_crash(disk, &rng);
+
+    sim_vfs_use(&env, "data");
+    struct state_mark found;
+    assert_int_equal(open_store(&store), ERR_OK);
+    assert_int_equal(store_mark(store, &found, NULL), ERR_OK);
+    assert_int_equal(found.position.offset, mark.position.offset);
+    assert_as_marked(store, &found);
+    store_close(store);
+    sim_disk_free(disk);
+    return reached;
+}
+
+TEST(what_a_failed_sync_has_left_is_not_believed_before_it_is_on_the_disk)
+{
+    for (uint64_t seed = 1; seed <= SEEDS * 3; seed++) {
+        uint64_t call = 1;
+        while (live_with_failure(seed, call))
+            call++;
+        assert_true(call > 20);
+    }
+}
+
+RUN(cmocka_unit_test(the_power_may_go_off_at_any_call),
+    cmocka_unit_test(what_a_failed_sync_has_left_is_not_believed_before_it_is_on_the_disk))
