@@ -73,12 +73,6 @@ static void pick_store(struct sim_options *options)
     /* What goes wrong with SQLite is the disk's doing. */
     for (unsigned i = FAULT_STORE_DOWN; i <= FAULT_POISON; i++)
         options->faults[i] = 0;
-    /* After a sync of its log has failed, SQLite may go back to an earlier mark at the next
-     * power cut (README.md): then the log must have everything behind that one. */
-    if (options->faults[FAULT_SYNC_ERROR] > 0 || options->faults[FAULT_IO_ERROR] > 0) {
-        options->log_keep_bytes = 0;
-        options->faults[FAULT_SCRUB] = 0;
-    }
 }
 
 /* What is written outlives the process, but not the machine. */
