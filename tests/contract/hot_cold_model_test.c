@@ -330,9 +330,10 @@ TEST(random_ops_with_loading_and_dropping_agree_with_the_model)
 
 /* ---- at once ---- */
 
-#define THREAD_COUNTERS 300u
-#define THREAD_ITEMS    40u
-#define THREAD_ROUNDS   4000u
+#define THREAD_COUNTERS   300u
+#define THREAD_ITEMS      40u
+#define THREAD_ROUNDS     4000u
+#define THREAD_ROUNDS_MAX 400000u
 
 static _Atomic bool over;
 
@@ -354,11 +355,19 @@ static void finish_patiently(unsigned worker, struct op *op)
     abort(); /* it waits for ever */
 }
 
+/* On a busy machine the writers may be through before anything was dropped. */
+static bool has_moved(void)
+{
+    struct hot_stats stats;
+    hot_stats(rig.hot, &stats);
+    return stats.dropped > 0 && stats.loads > 0;
+}
+
 static void *write_much(void *arg)
 {
     struct writer *writer = arg;
     struct sim_rng own = {writer->worker + 77};
-    for (unsigned i = 0; i < THREAD_ROUNDS; i++) {
+    for (unsigned i = 0; i < THREAD_ROUNDS || (i < THREAD_ROUNDS_MAX && !has_moved()); i++) {
         char id[16];
         char name[32];
         unsigned which = (unsigned)sim_rng_below(&own, THREAD_COUNTERS);
