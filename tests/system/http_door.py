@@ -1,7 +1,9 @@
 """http_door.py - the HTTP door of the real program, with Python's http.client and with raw bytes."""
 
 import json
+import os
 import re
+import sqlite3
 import threading
 import time
 
@@ -711,7 +713,8 @@ class Proof(Shared):
                       self.web.delete("/v1/users/nobody", key)):
             self.assertEqual((other.status, other.problem), (422, "key-reused"))
         self.assertNotEqual(self.web.post("/v1/recounts", {"match": "a*"}).json["task"], first["task"])
-        self.assertEqual(self.web.post("/v1/dlq/redrive", None, key).status, 400)
+        other = self.web.post("/v1/dlq/redrive", None, key)
+        self.assertEqual((other.status, other.problem), (422, "key-reused"))
 
     def test_the_dead_letters(self):
         self.assertEqual(self.web.get("/v1/dlq").json["letters"], [])
@@ -722,6 +725,65 @@ class Proof(Shared):
         self.assertEqual(self.web.get("/v1/dlq/x").status, 400)
         self.assertEqual(self.web.post("/v1/dlq/redrive").json["count"], 0)
         self.assertEqual(self.web.post("/v1/dlq/discard").json["count"], 0)
+        for call in (self.web.post, self.web.delete):
+            for wrong in ("", "k" * 129):
+                self.assertEqual(self.ask_with_key(call, nobody, wrong).status, 400)
+            # what was not done is not remembered
+            self.assertEqual(self.ask_with_key(call, nobody, self.id).status, 404)
+        self.assertEqual(self.web.ask("GET", nobody, None, {"Idempotency-Key": "k"}).status, 404)
+
+    def ask_with_key(self, call, path, key):
+        return call(path, headers={"Idempotency-Key": key})
+
+    def change_store(self, statement):
+        """Somebody changes the database behind the server's back."""
+        base = sqlite3.connect(os.path.join(self.shared.data, "tally.db"), timeout=20,
+                               isolation_level=None)
+        try:
+            base.execute(statement)
+        finally:
+            base.close()
+
+    def make_letters(self, count):
+        """The event_id of a dead letter for each of so many counters."""
+        for n in range(count):
+            self.web.post(f"/v1/counters/{self.id}{n}/add")
+        tallyd.wait_until(lambda: self.web.get("/v1/status").json["pipeline"]["lag_events"] == 0, 20,
+                          "the store has everything")
+        self.change_store("CREATE TRIGGER poison BEFORE UPDATE ON entries "
+                          f"WHEN old.id LIKE '{self.id}%' BEGIN SELECT RAISE(ABORT, 'poison'); END")
+        for n in range(count):
+            self.web.post(f"/v1/counters/{self.id}{n}/add")
+        def letters():
+            found = self.web.get("/v1/dlq").json["letters"]
+            return found if len(found) == count else None
+        found = tallyd.wait_until(letters, 90, "the store refuses for good")
+        self.change_store("DROP TRIGGER poison")
+        return [letter["event_id"] for letter in found]
+
+    def deal_twice(self, call, path, key):
+        """How many letters a call says it has dealt with, and its repetition as well."""
+        first, again = (self.ask_with_key(call, path, key) for _ in range(2))
+        self.assertEqual((first.status, first.json["repeated"]), (200, False))
+        self.assertEqual((again.status, again.json["repeated"]), (200, True))
+        self.assertEqual(again.json["count"], first.json["count"])
+        return first.json["count"]
+
+    def test_with_a_key_dead_letters_are_dealt_with_once(self):
+        one, two, *_ = self.make_letters(4)
+        post, delete = self.web.post, self.web.delete
+        self.assertEqual(self.deal_twice(post, f"/v1/dlq/{one}", "redrive-one"), 1)
+        self.assertEqual(post(f"/v1/dlq/{one}").status, 404)
+        self.assertEqual(self.deal_twice(delete, f"/v1/dlq/{two}", "discard-one"), 1)
+        self.assertEqual(self.deal_twice(post, "/v1/dlq/redrive", "redrive-all"), 2)
+        self.assertEqual(self.deal_twice(post, "/v1/dlq/discard", "discard-all"), 0)
+        for call, path, key in ((delete, f"/v1/dlq/{one}", "redrive-one"),
+                                (post, f"/v1/dlq/{two}", "redrive-one"),
+                                (post, "/v1/dlq/discard", "redrive-all"),
+                                (post, "/v1/dlq/redrive", "redrive-one"),
+                                (post, "/v1/recounts", "redrive-all")):
+            other = self.ask_with_key(call, path, key)
+            self.assertEqual((other.status, other.problem), (422, "key-reused"))
 
 
 class Cold(tallyd.Case):

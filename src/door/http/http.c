@@ -11,15 +11,18 @@
 #include "door/http/http_openapi.h"
 #include "door/http/http_worker.h"
 
-#define TASK_KEYS    256u
-#define TASK_KEPT_MS 3600000 /* as long as the desk remembers the task itself */
+#define KEYS        4096u
+#define KEY_KEPT_MS 3600000 /* as long as the desk remembers a task */
 
-/* What was started with an idempotency key. */
-struct task_key {
-    uint64_t key; /* its hash; all zero = none */
+enum key_state { KEY_NONE, KEY_UNDER_WAY, KEY_DONE };
+
+/* What was done with an idempotency key. */
+struct known_key {
+    uint64_t key; /* its hash */
     uint64_t fingerprint;
-    uint64_t task;
+    uint64_t number; /* of the task; or how many letters */
     int64_t time_ms;
+    enum key_state state;
 };
 
 struct http {
@@ -40,8 +43,8 @@ struct http {
     struct gauge has_password;
 
     struct lock lock; /* of what follows */
-    struct task_key task_keys[TASK_KEYS];
-    unsigned next_task_key;
+    struct known_key keys[KEYS];
+    unsigned next_key;
     char password[HTTP_PASSWORD_MAX]; /* filled up with zeros */
     size_t password_size;
 
@@ -271,6 +274,82 @@ bool http_door_is_password(struct http *http, struct slice password)
     return differs == 0;
 }
 
+/* ---- keys ---- */
+
+struct http_claim http_claim_of(struct slice key, uint64_t verb, struct slice what)
+{
+    return (struct http_claim){
+        .has_key = key.data != NULL,
+        .key = hash_stable(key),
+        .fingerprint = hash_stable_seeded(what, verb),
+    };
+}
+
+static struct known_key *find_key(struct http *http, const struct http_claim *claim, int64_t now_ms)
+{
+    for (unsigned i = 0; i < KEYS && claim->has_key; i++) {
+        struct known_key *one = &http->keys[i];
+        bool counts = one->state == KEY_UNDER_WAY ||
+                      (one->state == KEY_DONE && now_ms - one->time_ms < KEY_KEPT_MS);
+        if (counts && one->key == claim->key)
+            return one;
+    }
+    return NULL;
+}
+
+static void keep_key(struct http *http, const struct http_claim *claim, enum key_state state,
+                     uint64_t number, int64_t now_ms)
+{
+    if (claim->has_key)
+        http->keys[http->next_key++ % KEYS] =
+            (struct known_key){claim->key, claim->fingerprint, number, now_ms, state};
+}
+
+/* What the first answer was. */
+static enum err repeat(const struct known_key *before, const struct http_claim *claim,
+                       uint64_t *ret_number)
+{
+    if (before->fingerprint != claim->fingerprint)
+        return ERR_KEY_REUSED;
+    if (before->state == KEY_UNDER_WAY)
+        return ERR_BUSY;
+    *ret_number = before->number;
+    return ERR_OK;
+}
+
+enum err http_door_claim(struct http *http, const struct http_claim *claim, uint64_t *ret_number,
+                         bool *ret_repeated)
+{
+    int64_t now_ms = env_wall_ms(http->service->env);
+    enum err err = ERR_OK;
+    lock_take(&http->lock);
+    const struct known_key *before = find_key(http, claim, now_ms);
+    *ret_repeated = before != NULL;
+    if (before)
+        err = repeat(before, claim, ret_number);
+    else
+        keep_key(http, claim, KEY_UNDER_WAY, 0, now_ms);
+    lock_release(&http->lock);
+    return err;
+}
+
+/* Others may have pushed the claim out meanwhile: then what was done is kept anew. */
+void http_door_settle(struct http *http, const struct http_claim *claim, bool is_done,
+                      uint64_t number)
+{
+    int64_t now_ms = env_wall_ms(http->service->env);
+    lock_take(&http->lock);
+    struct known_key *own = find_key(http, claim, now_ms);
+    if (own && own->fingerprint == claim->fingerprint) {
+        own->state = is_done ? KEY_DONE : KEY_NONE;
+        own->number = number;
+        own->time_ms = now_ms;
+    } else if (is_done) {
+        keep_key(http, claim, KEY_DONE, number, now_ms);
+    }
+    lock_release(&http->lock);
+}
+
 /* ---- tasks ---- */
 
 static uint64_t start_task(const struct http_start *start)
@@ -286,38 +365,24 @@ static uint64_t start_task(const struct http_start *start)
     abort(); /* not a kind of task */
 }
 
-static const struct task_key *find_task(const struct http *http, uint64_t key, int64_t now_ms)
-{
-    for (unsigned i = 0; i < TASK_KEYS; i++) {
-        const struct task_key *one = &http->task_keys[i];
-        if (one->task != 0 && one->key == key && now_ms - one->time_ms < TASK_KEPT_MS)
-            return one;
-    }
-    return NULL;
-}
-
 /* Finding and starting are one step: the same call twice at once starts one task. */
 enum err http_door_start(struct http *http, const struct http_start *start, struct slice key,
                          uint64_t *ret_task, bool *ret_repeated)
 {
     int64_t now_ms = env_wall_ms(http->service->env);
-    uint64_t hash = hash_stable(key);
-    uint64_t fingerprint =
-        hash_stable_seeded(start->what, (uint64_t)start->kind << 1 | start->repair);
+    struct http_claim claim =
+        http_claim_of(key, (uint64_t)start->kind << 1 | start->repair, start->what);
     enum err err = ERR_OK;
     lock_take(&http->lock);
-    const struct task_key *before = key.data ? find_task(http, hash, now_ms) : NULL;
+    const struct known_key *before = find_key(http, &claim, now_ms);
     *ret_repeated = before != NULL;
-    if (before && before->fingerprint != fingerprint) {
-        err = ERR_KEY_REUSED;
-    } else if (before) {
-        *ret_task = before->task;
+    if (before) {
+        err = repeat(before, &claim, ret_task);
     } else {
         *ret_task = start_task(start);
         err = *ret_task == 0 ? ERR_BUSY : ERR_OK;
-        if (!err && key.data)
-            http->task_keys[http->next_task_key++ % TASK_KEYS] =
-                (struct task_key){hash, fingerprint, *ret_task, now_ms};
+        if (!err)
+            keep_key(http, &claim, KEY_DONE, *ret_task, now_ms);
     }
     lock_release(&http->lock);
     return err;

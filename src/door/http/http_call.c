@@ -327,6 +327,15 @@ bool http_call_may_send(struct http_client *client)
 
 /* ---- in a handler ---- */
 
+bool http_call_check_key(struct http_call *call)
+{
+    if (!call->key.data || (call->key.size >= 1 && call->key.size <= LIMIT_KEY_BYTES))
+        return true;
+    http_call_fail(call, HTTP_PROBLEM_INVALID, "an idempotency key has 1 to %u bytes",
+                   LIMIT_KEY_BYTES);
+    return false;
+}
+
 void *http_call_alloc(struct http_call *call, size_t size)
 {
     return room_alloc(&pass_of(call)->room, size);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/uuid.h"
+#include "door/http/http_door.h"
 #include "door/http/http_handlers.h"
 #include "door/http/http_job.h"
 #include "door/http/http_worker.h"
@@ -19,6 +20,8 @@ struct page_job {
     struct slice user;
     unsigned char event_id[UUID_BYTES];
     bool is_all;
+    struct http *http; /* borrowed; with the claim, for what is written */
+    struct http_claim claim;
     int64_t time_ms;
 };
 
@@ -445,49 +448,56 @@ static enum err find_letter(struct http_job *base, struct desk_seat *seat, struc
     return desk_letter(seat, job->event_id, visit_one_letter, job, error);
 }
 
-/* Dealing with a letter twice is dealing with it once; the second time says that there
- * is none. A key could promise no more than that. */
-static bool has_no_key(struct http_call *call)
-{
-    if (!call->key.data)
-        return true;
-    http_call_fail(call, HTTP_PROBLEM_INVALID,
-                   "this call takes no Idempotency-Key: it can be "
-                   "repeated as it is");
-    return false;
-}
-
-/* For the letter that the path names. */
-static void ask_letter(struct http_call *call, http_find_fn *find, bool is_write)
+/* For the letter that the path names. NULL: it has failed. */
+static struct page_job *new_letter_job(struct http_call *call, http_find_fn *find)
 {
     unsigned char id[UUID_BYTES];
-    if (!has_no_query(call) || !has_no_key(call))
-        return;
+    if (!has_no_query(call))
+        return NULL;
     if (!uuid_parse(call->args[0], id)) {
         http_call_fail(call, HTTP_PROBLEM_INVALID, "not the event_id of a dead letter");
-        return;
+        return NULL;
     }
     struct page_job *job = new_job(call, find, (struct slice){NULL, 0});
     memcpy(job->event_id, id, sizeof(id));
-    job->base.is_write = is_write;
-    hand_in(call, job);
+    return job;
 }
 
 void http_letter(struct http_call *call)
 {
-    ask_letter(call, find_letter, false);
+    struct page_job *job = new_letter_job(call, find_letter);
+    if (job)
+        hand_in(call, job);
 }
 
 typedef enum err letter_fn(struct desk_seat *seat, const unsigned char *event_id,
                            uint64_t *ret_count, struct error *error);
 
+/* Letters that were dealt with stay so, even if something fails behind them: a repetition
+ * must not deal with those that have come since. */
+static enum err deal_once(struct page_job *job, struct desk_seat *seat, letter_fn *with,
+                          uint64_t *ret_count, struct error *error)
+{
+    enum err err = with(seat, job->is_all ? NULL : job->event_id, ret_count, error);
+    if (job->is_all && err == ERR_NOT_FOUND)
+        err = ERR_OK;
+    http_door_settle(job->http, &job->claim, !err || *ret_count > 0, *ret_count);
+    return err;
+}
+
 static enum err deal(struct page_job *job, struct desk_seat *seat, letter_fn *with,
                      struct error *error)
 {
     uint64_t count = 0;
-    enum err err = with(seat, job->is_all ? NULL : job->event_id, &count, error);
-    http_text_printf(&job->base.text, "{\"count\":%llu", (unsigned long long)count);
-    return job->is_all && err == ERR_NOT_FOUND ? ERR_OK : err;
+    bool repeated;
+    enum err err = http_door_claim(job->http, &job->claim, &count, &repeated);
+    if (err == ERR_BUSY)
+        return error_set(error, err, "the same call with this key is under way");
+    if (!err && !repeated)
+        err = deal_once(job, seat, with, &count, error);
+    http_text_printf(&job->base.text, "{\"count\":%llu,\"repeated\":%s", (unsigned long long)count,
+                     repeated ? "true" : "false");
+    return err;
 }
 
 static enum err redrive(struct http_job *job, struct desk_seat *seat, struct error *error)
@@ -500,34 +510,49 @@ static enum err discard(struct http_job *job, struct desk_seat *seat, struct err
     return deal((struct page_job *)job, seat, desk_discard, error);
 }
 
-void http_letter_redrive(struct http_call *call)
+static void hand_in_write(struct http_call *call, struct page_job *job, enum http_verb verb)
 {
-    ask_letter(call, redrive, true);
-}
-
-void http_letter_discard(struct http_call *call)
-{
-    ask_letter(call, discard, true);
-}
-
-static void ask_all_letters(struct http_call *call, http_find_fn *find)
-{
-    if (!has_no_query(call) || !has_no_key(call))
-        return;
-    struct page_job *job = new_job(call, find, (struct slice){NULL, 0});
-    job->is_all = true;
+    struct slice what = {(const char *)job->event_id, job->is_all ? 0 : UUID_BYTES};
+    job->http = call->client->worker->http;
+    job->claim = http_claim_of(call->key, verb, what);
     job->base.is_write = true;
     hand_in(call, job);
 }
 
+static void ask_letter(struct http_call *call, http_find_fn *find, enum http_verb verb)
+{
+    struct page_job *job = http_call_check_key(call) ? new_letter_job(call, find) : NULL;
+    if (job)
+        hand_in_write(call, job, verb);
+}
+
+void http_letter_redrive(struct http_call *call)
+{
+    ask_letter(call, redrive, HTTP_VERB_REDRIVE);
+}
+
+void http_letter_discard(struct http_call *call)
+{
+    ask_letter(call, discard, HTTP_VERB_DISCARD);
+}
+
+static void ask_all_letters(struct http_call *call, http_find_fn *find, enum http_verb verb)
+{
+    if (!has_no_query(call) || !http_call_check_key(call))
+        return;
+    struct page_job *job = new_job(call, find, (struct slice){NULL, 0});
+    job->is_all = true;
+    hand_in_write(call, job, verb);
+}
+
 void http_letters_redrive(struct http_call *call)
 {
-    ask_all_letters(call, redrive);
+    ask_all_letters(call, redrive, HTTP_VERB_REDRIVE);
 }
 
 void http_letters_discard(struct http_call *call)
 {
-    ask_all_letters(call, discard);
+    ask_all_letters(call, discard, HTTP_VERB_DISCARD);
 }
 
 /* ---- the audit trail ---- */

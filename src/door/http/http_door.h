@@ -33,6 +33,30 @@ bool http_door_is_password(struct http *http, struct slice password);
  * has another. */
 bool http_door_is_host(const struct http *http, struct slice host);
 
+/* The idempotency key of a call that the service does not see, and what the call is:
+ * the door remembers the last few thousand of them for an hour. */
+struct http_claim {
+    bool has_key;
+    uint64_t key;
+    uint64_t fingerprint;
+};
+
+/* Numbers of verbs, beyond those of tasks. */
+enum http_verb { HTTP_VERB_REDRIVE = 1000, HTTP_VERB_DISCARD };
+
+/* `key` with data NULL = none; a claim without a key is always new. */
+struct http_claim http_claim_of(struct slice key, uint64_t verb, struct slice what);
+
+/* Any thread. Was this done before? Then `ret_number` is what it came to. Otherwise the
+ * caller does it now, and settles the claim. ERR_KEY_REUSED: the key was for another call;
+ * ERR_BUSY: somebody is at it. */
+enum err http_door_claim(struct http *http, const struct http_claim *claim, uint64_t *ret_number,
+                         bool *ret_repeated);
+
+/* Of what was not done nothing is remembered. */
+void http_door_settle(struct http *http, const struct http_claim *claim, bool is_done,
+                      uint64_t number);
+
 /* A task to be started at the desk. */
 struct http_start {
     struct desk *desk;

@@ -162,7 +162,8 @@ static const struct schema schemas[] = {
                       LETTER ",\"raw\":{\"type\":\"string\",\"pattern\":\"^([0-9a-f]{2})*$\"},"
                              "\"as_of\":" TIME)},
     {"LetterCount",
-     CLOSED("\"count\",\"ack\",\"as_of\"", "\"count\":" WHOLE ",\"ack\":" ACK ",\"as_of\":" TIME)},
+     CLOSED("\"count\",\"repeated\",\"ack\",\"as_of\"",
+            "\"count\":" WHOLE ",\"repeated\":" BOOLEAN ",\"ack\":" ACK ",\"as_of\":" TIME)},
 
     {"RecountStart", CLOSED("", "\"match\":" STRING)},
     {"AuditStart", CLOSED("", "\"match\":" STRING ",\"repair\":" BOOLEAN)},

@@ -36,13 +36,8 @@ static void answer_start(struct http_call *call, struct op *ops)
 static void start(struct http_call *call, enum desk_task_kind kind, struct slice what, bool repair)
 {
     struct http_start task = {.desk = desk_of(call), .kind = kind, .what = what, .repair = repair};
-    if (!task.desk)
+    if (!task.desk || !http_call_check_key(call))
         return;
-    if (call->key.data && (call->key.size == 0 || call->key.size > LIMIT_KEY_BYTES)) {
-        http_call_fail(call, HTTP_PROBLEM_INVALID, "an idempotency key has 1 to %u bytes",
-                       LIMIT_KEY_BYTES);
-        return;
-    }
     bool repeated;
     struct http *http = call->client->worker->http;
     enum err err = http_door_start(http, &task, call->key, &call->number, &repeated);

@@ -16,6 +16,7 @@
 
 #include "base/env.h"
 #include "base/message.h"
+#include "door/http/http_door.h"
 #include "net/waker.h"
 #include "unit/test.h"
 
@@ -553,6 +554,52 @@ TEST(a_batch_may_take_longer_than_its_pass)
     stop(scene);
 }
 
+/* ---- keys ---- */
+
+static enum err claim(struct scene *scene, const char *what, uint64_t *ret_number, bool *ret_is_new)
+{
+    struct http_claim claim = http_claim_of(SLICE("key"), HTTP_VERB_REDRIVE, slice_of(what));
+    bool repeated;
+    enum err err = http_door_claim(scene->http, &claim, ret_number, &repeated);
+    *ret_is_new = !repeated;
+    return err;
+}
+
+static void settle(struct scene *scene, const char *what, bool is_done, uint64_t number)
+{
+    struct http_claim claim = http_claim_of(SLICE("key"), HTTP_VERB_REDRIVE, slice_of(what));
+    http_door_settle(scene->http, &claim, is_done, number);
+}
+
+TEST(a_key_is_for_one_call_and_one_at_a_time)
+{
+    struct scene *scene = start(true);
+    uint64_t number = 0;
+    bool is_new;
+    assert_int_equal(claim(scene, "a", &number, &is_new), ERR_OK);
+    assert_true(is_new);
+    assert_int_equal(claim(scene, "a", &number, &is_new), ERR_BUSY);
+    assert_int_equal(claim(scene, "b", &number, &is_new), ERR_KEY_REUSED);
+    settle(scene, "a", true, 7);
+    assert_int_equal(claim(scene, "a", &number, &is_new), ERR_OK);
+    assert_false(is_new);
+    assert_int_equal(number, 7);
+    assert_int_equal(claim(scene, "b", &number, &is_new), ERR_KEY_REUSED);
+    stop(scene);
+}
+
+TEST(a_key_is_free_again_when_nothing_was_done)
+{
+    struct scene *scene = start(true);
+    uint64_t number = 0;
+    bool is_new;
+    assert_int_equal(claim(scene, "a", &number, &is_new), ERR_OK);
+    settle(scene, "a", false, 0);
+    assert_int_equal(claim(scene, "b", &number, &is_new), ERR_OK);
+    assert_true(is_new);
+    stop(scene);
+}
+
 /* ---- the end ---- */
 
 TEST(draining_answers_what_has_come_in_and_closes_all)
@@ -592,4 +639,6 @@ RUN(cmocka_unit_test(an_answer_leaves_when_the_log_has_reached_its_ticket),
     cmocka_unit_test(what_is_cold_at_the_end_is_freed),
     cmocka_unit_test(what_a_client_has_asked_for_is_done_although_it_has_gone),
     cmocka_unit_test(a_batch_may_take_longer_than_its_pass),
+    cmocka_unit_test(a_key_is_for_one_call_and_one_at_a_time),
+    cmocka_unit_test(a_key_is_free_again_when_nothing_was_done),
     cmocka_unit_test(draining_answers_what_has_come_in_and_closes_all))
