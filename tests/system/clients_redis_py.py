@@ -18,8 +18,8 @@ class RedisPy(tallyd.Case):
         self.redis = self.connect()
 
     def connect(self, **options):
-        client = redis.Redis(port=self.one.port, decode_responses=True, socket_timeout=20,
-                             **options)
+        client = redis.Redis(host="127.0.0.1", port=self.one.port, decode_responses=True,
+                             socket_timeout=20, **options)
         self.addCleanup(client.close)
         return client
 
