@@ -891,9 +891,11 @@ TEST(when_nothing_may_go_what_needs_memory_is_refused_and_the_rest_goes_on)
     cold_close(&rig);
     rig.memory_max = empty + 400000;
     cold_open(&rig);
-    cold_tell_all(&rig);
     cold_ask(&rig, add("cold", 1));
-    put_away("cold");
+    cold_ask(&rig, like("away", 1));
+    cold_save(&rig);
+    cold_restart(&rig);
+    cold_tell_all(&rig);
     cold_ask(&rig, add("hot", 1));
     cold_ask(&rig, like("item", 2));
     char id[64];
@@ -910,9 +912,13 @@ TEST(when_nothing_may_go_what_needs_memory_is_refused_and_the_rest_goes_on)
     assert_true(made < 50000);
     assert_int_equal(cold_try(&rig, like("item", 4)).code, ERR_NO_MEMORY);
     assert_int_equal(cold_try(&rig, like("item", 5)).code, ERR_NO_MEMORY);
-    assert_int_equal(cold_try(&rig, add("cold", 1)).code, ERR_NO_MEMORY);
+    assert_int_equal(cold_ask(&rig, like("away", 3)).code, ERR_NO_MEMORY);
     assert_true(stats().memory_refused >= 4);
-    assert_value(cold_ask(&rig, get("cold")), 1); /* it may go again at once */
+    assert_value(cold_ask(&rig, get("cold")), 1);
+    assert_value(cold_ask(&rig, add("cold", 1)), 2); /* nothing new */
+    struct op again = cold_ask(&rig, like("away", 1));
+    assert_int_equal(again.code, ERR_OK);
+    assert_false(again.changed);
     assert_value(cold_try(&rig, add("hot", 1)), 2);
     assert_value(cold_try(&rig, get("hot")), 2);
     char name[32];
@@ -924,7 +930,62 @@ TEST(when_nothing_may_go_what_needs_memory_is_refused_and_the_rest_goes_on)
     tick(100);
     tick(100);
     assert_value(cold_ask(&rig, add(id, 1)), 1);
-    assert_value(cold_ask(&rig, get("cold")), 1);
+    assert_value(cold_ask(&rig, get("cold")), 2);
+}
+
+TEST(what_was_used_since_the_last_tick_stays_while_anything_else_may_go)
+{
+    enum { ROUNDS = 60, BURST = 400 };
+    tick(100);
+    uint64_t empty = stats().memory_bytes;
+    cold_close(&rig);
+    rig.memory_max = empty + 100000; /* some rounds of it */
+    rig.retention_ms = 600000;
+    cold_open(&rig);
+    cold_tell_all(&rig);
+    cold_ask(&rig, add("hot", 1));
+    char id[64];
+    for (unsigned i = 0; i < ROUNDS * BURST; i++) {
+        snprintf(id, sizeof(id), "counter:%07u:some-more-text-to-be-held", i);
+        enum err err = cold_ask(&rig, add(id, 1)).code;
+        assert_true(err == ERR_OK || err == ERR_NO_MEMORY);
+        if (i % BURST != 0)
+            continue;
+        cold_save(&rig);
+        assert_value(cold_try(&rig, get("hot")), 1); /* saved, and in memory */
+        tick(100);
+        assert_value(cold_try(&rig, get("hot")), 1);
+    }
+    assert_true(stats().dropped > BURST);
+}
+
+TEST(what_is_loaded_to_be_written_to_when_nothing_may_go_has_an_end)
+{
+    enum { COUNTERS = 25000 };
+    char id[64];
+    for (unsigned i = 0; i < COUNTERS; i++) {
+        snprintf(id, sizeof(id), "c:%07u:some-more-text-to-be-held-for-a-long-time", i);
+        cold_ask(&rig, add(id, 1));
+    }
+    cold_save(&rig);
+    cold_restart(&rig);
+    cold_tell_all(&rig);
+    tick(100);
+    rig.memory_max = stats().memory_bytes + 100000;
+    cold_restart(&rig);
+    cold_tell_all(&rig);
+    enum err err = ERR_OK;
+    unsigned past = 0;
+    for (unsigned i = 0; i < COUNTERS && err == ERR_OK; i++) { /* nothing is saved */
+        snprintf(id, sizeof(id), "c:%07u:some-more-text-to-be-held-for-a-long-time", i);
+        err = cold_ask(&rig, add(id, 1)).code;
+        past += stats().memory_bytes > rig.memory_max;
+        if (i % 100 == 0)
+            tick(100);
+    }
+    assert_int_equal(err, ERR_NO_MEMORY);
+    assert_true(past > 100);
+    assert_value(cold_ask(&rig, get(id)), 1);
 }
 
 /* ---- the audit ---- */
@@ -1068,6 +1129,8 @@ RUN(SCENARIO(what_is_in_the_store_only_is_asked_for_once_and_nobody_else_waits),
     SCENARIO(a_kind_that_is_not_configured_refuses_its_item),
     SCENARIO(data_may_be_ten_times_larger_than_memory),
     SCENARIO(when_nothing_may_go_what_needs_memory_is_refused_and_the_rest_goes_on),
+    SCENARIO(what_was_used_since_the_last_tick_stays_while_anything_else_may_go),
+    SCENARIO(what_is_loaded_to_be_written_to_when_nothing_may_go_has_an_end),
     SCENARIO(an_inspection_is_of_one_moment_and_mending_changes_nothing_else),
     SCENARIO(only_the_record_that_was_inspected_is_mended),
     SCENARIO(a_scan_says_what_was_loaded_and_a_peek_wants_nothing))

@@ -85,7 +85,8 @@ struct cell_turn {
     int64_t now_ms;
     enum err room;               /* ERR_OK, or why nothing may be written now */
     bool alone;                  /* all cells are locked by us */
-    bool tight;                  /* memory is at its limit: nothing may be added to it */
+    bool tight;                  /* memory is at its limit: nothing new may be added to it */
+    bool full;                   /* past it: nor may what is loaded to be written to */
     struct shard_picker *picker; /* of this worker */
     const struct cell *cells;    /* all 64, for their loads */
 };

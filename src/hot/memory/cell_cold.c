@@ -10,7 +10,7 @@
 
 bool cell_ask(struct cell *cell, const struct cell_turn *turn, struct op *op)
 {
-    op->code = cell_is_too_tight(turn, op)
+    op->code = cell_is_too_full(turn, op)
                    ? ERR_NO_MEMORY
                    : cold_ask_target(cell->cold, op->hash, op->stable, op->target);
     return op->code != ERR_OK;

@@ -35,12 +35,12 @@ static inline struct entry *cell_use(struct cell *cell, const struct op *op)
     return entry;
 }
 
-/* May the op leave more behind than it has found? Not so when memory is at its limit;
- * what is only loaded for it leaves again soon. */
-static inline bool cell_is_too_tight(const struct cell_turn *turn, const struct op *op)
+/* At the limit of memory what is there may still be loaded for any op: only what is new
+ * is refused. But what is written to stays until it is saved, so there is an end to that. */
+static inline bool cell_is_too_full(const struct cell_turn *turn, const struct op *op)
 {
-    return turn->tight && (op->kind == OP_ADD || op->kind == OP_SET || op->kind == OP_CREATE ||
-                           op->kind == OP_REACT || op->kind == OP_TOGGLE);
+    return turn->full && (op->kind == OP_ADD || op->kind == OP_SET || op->kind == OP_CREATE ||
+                          op->kind == OP_REACT || op->kind == OP_TOGGLE);
 }
 
 /* There is no record of the target. True: the store may have it, and the op has to wait

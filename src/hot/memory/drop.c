@@ -4,7 +4,8 @@
  * the clock by which records are idle, adds up what is held, and lets go of records,
  * a few at a time under the lock of one cell. What was idle for the retention goes
  * anyway; when memory is short, so does what was not used for longest. How old that
- * is, a sample of the next records tells. */
+ * is, a sample of the next records tells. When all of them are equally young, the clock
+ * moves on at the end of the tick: the next one then knows who was used in between. */
 #include <assert.h>
 #include <string.h>
 
@@ -235,19 +236,41 @@ static uint64_t enough_of(uint64_t memory_max)
     return memory_max - (margin > memory_max / 32 ? margin : memory_max / 32);
 }
 
-/* Keys, then what was not used for longest, then idle names, then whatever is saved. */
-static uint64_t relieve(struct memory_hot *hot, const struct saves *saves, uint64_t bytes,
-                        uint64_t enough)
+/* Past this nothing is loaded to be written to. Writes of a tick fit in between. */
+static uint64_t full_of(uint64_t memory_max)
 {
-    bytes = shed_keys(hot, saves, bytes, enough);
-    if (bytes <= enough)
-        return bytes;
+    uint64_t more = memory_max / 8 > MARGIN_BYTES ? memory_max / 8 : MARGIN_BYTES;
+    return more < UINT64_MAX - memory_max ? memory_max + more : UINT64_MAX;
+}
+
+/* All cells are locked. */
+static void move_clock(struct memory_hot *hot, unsigned units)
+{
+    hot->drop.clock = (uint8_t)(hot->drop.clock + units);
+    for (unsigned i = 0; i < LIMIT_CELLS; i++)
+        hot->cells[i].clock = hot->drop.clock;
+}
+
+/* What was not used for longest, then idle names, then what was not used since the last
+ * tick. The rest of what is saved goes only when that is known, and was not enough. */
+static uint64_t drop_records(struct memory_hot *hot, uint64_t bytes, uint64_t enough,
+                             bool tells_apart)
+{
+    uint32_t unused = hot->drop.units + 1u < CELL_AGES ? hot->drop.units + 1u : CELL_AGES - 1;
     uint32_t age = age_for(hot, (bytes - enough) * 1500 / bytes + 1);
-    bytes = walk(hot, age, TIGHT_RECORDS, bytes, enough);
+    bytes = walk(hot, age > unused ? age : unused, TIGHT_RECORDS, bytes, enough);
     if (bytes > enough)
         bytes = shed_users(hot, bytes, enough);
-    if (bytes > hot->memory_max && age > 0)
+    if (bytes > hot->memory_max && age > unused)
+        bytes = walk(hot, unused, TIGHT_RECORDS, bytes, enough);
+    if (bytes > hot->memory_max && tells_apart)
         bytes = walk(hot, 0, TIGHT_RECORDS, bytes, enough);
+    if (age <= unused || bytes > hot->memory_max) {
+        layer_take_all(hot);
+        move_clock(hot, 1);
+        layer_release_all(hot);
+        hot->drop.tells_apart = true;
+    }
     return bytes;
 }
 
@@ -255,12 +278,18 @@ static void make_room(struct memory_hot *hot, const struct saves *saves)
 {
     uint64_t bytes = measure(hot);
     uint64_t enough = enough_of(hot->memory_max);
-    if (hot->cold && hot->memory_max != 0 && bytes > enough)
-        bytes = relieve(hot, saves, bytes, enough);
-    else if (hot->cold && hot->drop.retention_ms != 0)
+    bool is_short = hot->cold && hot->memory_max != 0 && bytes > enough;
+    bool tells_apart = hot->drop.tells_apart;
+    hot->drop.tells_apart = false;
+    if (is_short) /* the keys first */
+        bytes = shed_keys(hot, saves, bytes, enough);
+    if (is_short && bytes > enough)
+        bytes = drop_records(hot, bytes, enough, tells_apart);
+    else if (!is_short && hot->cold && hot->drop.retention_ms != 0)
         bytes = walk(hot, DROP_AGE, CALM_RECORDS, bytes, 0);
     atomic_store(&hot->memory_bytes, bytes);
     atomic_store(&hot->tight, hot->memory_max != 0 && bytes > hot->memory_max);
+    atomic_store(&hot->full, hot->memory_max != 0 && bytes > full_of(hot->memory_max));
 }
 
 /* ---- the tick ---- */
@@ -286,12 +315,11 @@ void drop_tick(struct memory_hot *hot, int64_t now_ms)
         hot->memory_max != 0 && atomic_load(&hot->memory_bytes) > enough_of(hot->memory_max);
     struct saves saves = {.oldest = 0};
     if (hot->cold) {
-        drop->clock = (uint8_t)(drop->clock + units);
+        drop->units = (uint8_t)units;
         layer_take_all(hot);
+        move_clock(hot, units);
         if (is_time || is_short)
             close_generation(hot);
-        for (unsigned i = 0; i < LIMIT_CELLS; i++)
-            hot->cells[i].clock = drop->clock;
         saves = hot->saves;
         if (drop->all_ms - drop->keys_turned_ms > drop->keys_kept_ms) {
             drop->keys_turned_ms = drop->all_ms;

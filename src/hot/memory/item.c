@@ -125,7 +125,7 @@ enum cell_result item_run_in_slice(struct cell *cell, const struct cell_turn *tu
         return CELL_ELSEWHERE;
     }
     if (crowd_misses(crowd, slice))
-        return cell_fail(op, cell_is_too_tight(turn, op)
+        return cell_fail(op, cell_is_too_full(turn, op)
                                  ? ERR_NO_MEMORY
                                  : cold_ask_slice(cell->cold, op->hash, op->target, slice));
     uint8_t before;

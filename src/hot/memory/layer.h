@@ -78,8 +78,10 @@ struct drop {
     uint64_t passed_ms;    /* of the unit that is running */
     int64_t closed_ms;     /* when a generation was last closed */
     uint8_t clock;
-    uint8_t cell;   /* to go on with */
-    uint32_t users; /* likewise: a cursor of users_shed() */
+    uint8_t units;    /* by which this tick has moved it */
+    bool tells_apart; /* the last tick has moved it, too: who was used since is known */
+    uint8_t cell;     /* to go on with */
+    uint32_t users;   /* likewise: a cursor of users_shed() */
     uint64_t keys_kept_ms;
     uint64_t keys_turned_ms; /* of time that has passed: when keys were last forgotten */
     uint64_t all_ms;         /* time that has passed */
@@ -112,7 +114,8 @@ struct memory_hot {
     _Atomic int64_t own_bytes; /* see own.h */
     _Atomic uint64_t memory_bytes;
     uint64_t memory_max;
-    _Atomic bool tight;
+    _Atomic bool tight; /* at the limit */
+    _Atomic bool full;  /* and a good deal past it */
     _Atomic uint32_t inspections;
     atomic_bool has_told_kind;       /* that one is not configured */
     uint32_t stamps[INSPECT_STAMPS]; /* with all locks: of records that were inspected, by hash */

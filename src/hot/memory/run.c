@@ -318,7 +318,8 @@ static enum err ask_store(void *arg, struct slice name, uint64_t hash)
 }
 
 /* A user whom nobody has heard of gets a number, but for REACTION and WITHDRAW, which
- * need none; and not when memory is short: he holds nothing, and may take nothing. */
+ * need none; and not when memory is short: he holds nothing, and may take nothing. Whom the
+ * store may know is asked for also then: he may hold something already. */
 static enum err find_user(struct memory_hot *hot, const struct cell_turn *turn, const struct op *op,
                           struct user *ret_user)
 {
@@ -328,10 +329,11 @@ static enum err find_user(struct memory_hot *hot, const struct cell_turn *turn, 
                                  hot->cold, ret_user);
     if (users_find(hot->users, op->user, op->user_hash, ret_user))
         return ERR_OK;
-    if (adds)
-        return ERR_NO_MEMORY;
     ret_user->class = USER_UNKNOWN;
-    return hot->cold ? cold_ask_user(hot->cold, op->user_hash, op->user) : ERR_OK;
+    enum err err = hot->cold && !(adds && turn->full)
+                       ? cold_ask_user(hot->cold, op->user_hash, op->user)
+                       : ERR_OK;
+    return adds && err == ERR_OK ? ERR_NO_MEMORY : err;
 }
 
 /* False: op->code. */
@@ -445,6 +447,7 @@ void run_batch(struct hot *base, struct batch *batch)
                              .now_ms = batch->now_ms,
                              .room = log_room(hot->log),
                              .tight = atomic_load_explicit(&hot->tight, memory_order_relaxed),
+                             .full = atomic_load_explicit(&hot->full, memory_order_relaxed),
                              .picker = &worker->picker,
                              .cells = hot->cells};
 
