@@ -47,7 +47,9 @@ uint64_t process_reserve_files(uint64_t connections)
 
 void process_give_way(void)
 {
-    (void)setpriority(PRIO_PROCESS, (id_t)gettid(), GIVE_WAY_NICE);
+    struct sched_param none = {0};
+    if (sched_setscheduler(0, SCHED_IDLE, &none) != 0)
+        (void)setpriority(PRIO_PROCESS, (id_t)gettid(), GIVE_WAY_NICE);
 }
 
 unsigned process_cores(void)
