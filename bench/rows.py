@@ -264,7 +264,7 @@ def measure_instructions(lab, sides):
     figures = []
     for ours_work, peer_works, must, aim in (("incr-hot", ("incr-hot",), 1300, 700),
                                              ("like-new", ("evalsha-like-new", "sadd-new"), 2000, 1200)):
-        ours = lab.instructions("tallyd", ours_work) if sides.ours else None
+        ours = lab.instructions("tallyd-log", ours_work) if sides.ours else None  # serving, not storing
         theirs = [f"{lab.instructions('redis', work):,.0f}" for work in peer_works] if sides.peers else ["-"]
         figures.append(Figure("-" if ours is None else f"{ours:,.0f}", ", ".join(theirs), ours, must, aim, "", False))
     return figures
@@ -296,7 +296,7 @@ def other_rows(settings):
     shapes = " / ".join(f"{likes:,} {'on one item' if shape == 'numeric' else 'on items with 10 each'}"
                         for shape, likes, _, _ in settings.like_shapes)
     return [
-        OtherRow("instructions", "user instructions per request, pipeline 16: INCR / LIKE",
+        OtherRow("instructions", "user instructions per request with `--store none`, pipeline 16: INCR / LIKE",
                  "Redis INCR / Lua script, SADD", measure_instructions),
         OtherRow("like-memory", f"memory per like: {shapes}", "Redis SET", measure_likes),
         OtherRow("dictionary", "dictionary per user: decimal ids / UUIDs", "(Redis pays for each like)",
