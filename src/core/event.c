@@ -651,31 +651,49 @@ static bool is_in_word(unsigned char byte)
            (byte >= 'A' && byte <= 'Z');
 }
 
-/* Is the name in the key, and not as a part of a longer one? "like:ann:7" names
+/* Is the name in the text, and not as a part of a longer one? "like:ann:7" names
  * "ann", "annabel-7" does not. */
-static bool names(struct slice key, struct slice user)
+static bool names(struct slice text, struct slice user)
 {
-    for (size_t at = 0; at + user.size <= key.size; at++) {
-        if (memcmp(key.data + at, user.data, user.size) != 0)
+    for (size_t at = 0; at + user.size <= text.size; at++) {
+        if (memcmp(text.data + at, user.data, user.size) != 0)
             continue;
         size_t behind = at + user.size;
-        bool is_front = at == 0 || !is_in_word((unsigned char)key.data[at - 1]);
-        bool is_back = behind == key.size || !is_in_word((unsigned char)key.data[behind]);
+        bool is_front = at == 0 || !is_in_word((unsigned char)text.data[at - 1]);
+        bool is_back = behind == text.size || !is_in_word((unsigned char)text.data[behind]);
         if (is_front && is_back)
             return true;
     }
     return false;
 }
 
-/* A reaction of somebody else whose key names the user stays: it cannot be erased
- * without the other's name. */
 static bool is_of(const struct event *event, struct slice user)
 {
     if (event->erased)
         return false;
     if (event->type == EVENT_REACT)
         return slice_equal(event->user, user);
-    return event->key.size > 0 && names(event->key, user);
+    return names(event->key, user);
+}
+
+/* A text of the event that names the user says nothing from now on. */
+static bool blank_if_named(char *head, struct slice text, struct slice user)
+{
+    if (!names(text, user))
+        return false;
+    memset(head + (text.data - head), ERASED_BYTE, text.size);
+    return true;
+}
+
+/* Also what somebody else did may name the user: in its key, or by its region. */
+static bool erase_from_event(char *head, const struct event *event, struct slice user)
+{
+    bool is_whole = is_of(event, user);
+    if (is_whole)
+        erase_event(head, event);
+    bool in_key = !is_whole && blank_if_named(head, event->key, user);
+    bool in_region = blank_if_named(head, event->region, user);
+    return is_whole || in_key || in_region;
 }
 
 enum err section_erase(char *section, size_t size, struct slice user, uint64_t *ret_changed,
@@ -692,10 +710,7 @@ enum err section_erase(char *section, size_t size, struct slice user, uint64_t *
         err = section_next(&reader, &event, error);
         if (err)
             break;
-        if (is_of(&event, user)) {
-            erase_event(head, &event);
-            changed++;
-        }
+        changed += erase_from_event(head, &event, user);
         event_done(&event);
     }
     *ret_changed = changed;

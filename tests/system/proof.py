@@ -403,7 +403,9 @@ class Erasure(ProofCase):
             commands = []
             for i in range(start, start + 50):
                 commands += [("LIKE", f"item{i}", user), ("LIKE", f"item{i}", f"user{i % 40}"),
-                             ("LIKE", f"item{i}", str(i)), ("DISLIKE", f"item{i}", "bob"),
+                             ("LIKE", f"item{i}", str(i)),
+                             ("DISLIKE", f"item{i}", "bob", "ID", f"bob-{user}-{i}"),
+                             ("COUNTER.ADD", "places", "1", "REGION", user),
                              ("COUNTER.ADD", f"counter{i}", "1", "ID", f"{user}-{i}")]
                 if i % 3 == 0:
                     commands.append(("DISLIKE", f"item{i}", user))

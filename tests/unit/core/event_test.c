@@ -667,7 +667,7 @@ TEST(keys_that_name_an_erased_user_are_erased_too)
     assert_false(is_key_erased("an", "ann"));
 }
 
-TEST(a_reaction_of_another_stays_whatever_its_key_says)
+TEST(a_reaction_of_another_stays_and_its_key_and_region_do_not_name_the_erased)
 {
     struct section section;
     section_init(&section);
@@ -676,13 +676,27 @@ TEST(a_reaction_of_another_stays_whatever_its_key_says)
                           .user = SLICE("bob"),
                           .user_number = 1,
                           .after = SLICE("like"),
-                          .key = SLICE("for ann")};
+                          .key = SLICE("for ann"),
+                          .answer.fingerprint = 77,
+                          .region = SLICE("ann")};
     section_event(&section, &event);
     struct slice bytes = section_bytes(&section, 1, 1, 1);
     uint64_t changed;
     assert_int_equal(section_erase((char *)bytes.data, bytes.size, SLICE("ann"), &changed, NULL),
                      ERR_OK);
+    assert_int_equal(changed, 1);
+    assert_false(contains(bytes, SLICE("ann")));
+    assert_int_equal(section_erase((char *)bytes.data, bytes.size, SLICE("ann"), &changed, NULL),
+                     ERR_OK);
     assert_int_equal(changed, 0);
+
+    struct section_reader reader;
+    assert_int_equal(section_open(&reader, bytes, NULL), ERR_OK);
+    assert_int_equal(section_next(&reader, &event, NULL), ERR_OK);
+    assert_false(event.erased);
+    assert_true(slice_equal(event.user, SLICE("bob")));
+    assert_true(slice_equal(event.after, SLICE("like")));
+    assert_int_equal(event.answer.fingerprint, 77);
     free_bytes(bytes);
     section_done(&section);
 }
@@ -737,7 +751,7 @@ RUN(cmocka_unit_test(what_is_written_is_read_again_whatever_it_holds),
     cmocka_unit_test(what_could_not_have_been_written_is_refused_with_its_place),
     cmocka_unit_test(an_erased_user_leaves_the_counts_and_the_size_of_a_section),
     cmocka_unit_test(keys_that_name_an_erased_user_are_erased_too),
-    cmocka_unit_test(a_reaction_of_another_stays_whatever_its_key_says),
+    cmocka_unit_test(a_reaction_of_another_stays_and_its_key_and_region_do_not_name_the_erased),
     cmocka_unit_test(erasing_from_a_section_that_cannot_be_read_says_so),
     cmocka_unit_test(a_full_section_still_has_room_for_the_largest_event),
     cmocka_unit_test(a_cleared_section_starts_anew))
