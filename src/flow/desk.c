@@ -1,5 +1,5 @@
 /* desk.c - threads, jobs and tasks, and what is common to all verbs. The verbs are in
- * desk_verbs.c, the long work in proof.c and erase.c. */
+ * desk_verbs.c, the long work in proof_tasks.c and erase.c. */
 #include "flow/desk.h"
 
 #include <assert.h>

@@ -53,15 +53,22 @@ struct desk {
 
     uint64_t audit_ns;     /* when the next one in the background is due */
     uint64_t audit_cursor; /* where it goes on */
-    uint64_t audit_seen;   /* ids of this round */
     uint64_t strays_ns;    /* when rows that are missing are looked for next */
 
-    struct lock lock; /* guards what follows */
+    struct lock lock; /* guards what follows; desk_count() */
     uint64_t audited;
     uint64_t drifts;
     uint64_t repairs;
     int64_t audit_ended_ms;
 };
+
+/* Adds to one of the desk's figures. */
+static inline void desk_count(struct desk *desk, uint64_t *figure, uint64_t more)
+{
+    lock_take(&desk->lock);
+    *figure += more;
+    lock_release(&desk->lock);
+}
 
 /* The seat's reader of the store, opened when it is first needed. */
 enum err seat_reader(struct desk_seat *seat, struct store_reader **ret, struct error *error);
@@ -98,7 +105,7 @@ void work_found(struct desk_seat *seat, struct desk_work *work, const char *line
 void work_says(struct desk_seat *seat, struct desk_work *work, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The tasks themselves: proof.c and erase.c. */
+/* The tasks themselves: proof_tasks.c and erase.c. */
 enum err proof_recount_all(struct desk_seat *seat, struct desk_work *work, struct error *error);
 enum err proof_audit_all(struct desk_seat *seat, struct desk_work *work, struct error *error);
 enum err erase_user(struct desk_seat *seat, struct desk_work *work, struct error *error);

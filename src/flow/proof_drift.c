@@ -1,0 +1,101 @@
+/* proof_drift.c - a difference that is believed: told to everybody, and mended if it was asked for.
+ */
+#include "flow/proof_own.h"
+
+#include <stdio.h>
+
+#include "base/message.h"
+
+#define NUMBER_TEXT (NUMBER_DIGITS_MAX + 2)
+
+static const char *const place_names[PLACE_COUNT] = {"hot", "hot members", "store",
+                                                     "store members"};
+
+struct slice sight_count_id(const struct desk *desk, const struct sight *sight, char *to)
+{
+    if (sight->kind == KIND_NONE)
+        return sight->id;
+    struct slice kind = kinds_name(desk->kinds, sight->kind);
+    memcpy(to, sight->id.data, sight->id.size);
+    to[sight->id.size] = '/';
+    memcpy(to + sight->id.size + 1, kind.data, kind.size);
+    return (struct slice){to, sight->id.size + 1 + kind.size};
+}
+
+static void ask_note(void *arg, struct store *store)
+{
+    struct error error;
+    (void)store_note(store, arg, &error); /* a store that is down has told of it */
+}
+
+static void note(const struct proof *proof, struct slice id, struct slice text)
+{
+    struct desk *desk = proof->seat->desk;
+    struct store_audit audit = {
+        .time_ms = env_wall_ms(desk->options.env), .what = SLICE("drift"), .id = id, .text = text};
+    aggregator_ask(desk->options.aggregator, ask_note, &audit);
+}
+
+static void describe(const struct proof *proof, const struct sight *sight, const struct number *by,
+                     char *to, size_t size)
+{
+    struct buffer is;
+    struct buffer ought;
+    buffer_init(&is, NUMBER_TEXT);
+    buffer_init(&ought, NUMBER_TEXT);
+    struct number right = number_copy(&sight->value);
+    number_add(&right, by);
+    (void)number_format(&sight->value, &is);
+    (void)number_format(&right, &ought);
+    char name[COUNT_ID_BYTES];
+    char id[160];
+    message_quote(id, sizeof(id), sight_count_id(proof->seat->desk, sight, name));
+    struct slice is_text = sight->is_missing ? SLICE("missing") : buffer_slice(&is);
+    bool is_item = sight->is_missing && sight->sum->is_item;
+    struct slice ought_text = is_item ? SLICE("there") : buffer_slice(&ought);
+    (void)snprintf(to, size, "id=%s place=\"%s\" is=%.*s ought=%.*s", id, place_names[sight->place],
+                   SLICE_ARGS(is_text), SLICE_ARGS(ought_text));
+    number_done(&right);
+    buffer_done(&is);
+    buffer_done(&ought);
+}
+
+static void tell(struct proof *proof, const struct sight *sight, const char *line)
+{
+    struct desk *desk = proof->seat->desk;
+    message_error("a count differs from its events %s", line);
+    proof->drifts++;
+    desk_count(desk, &desk->drifts, 1);
+    char name[COUNT_ID_BYTES];
+    note(proof, sight_count_id(desk, sight, name), slice_of(line));
+    if (proof->work)
+        work_found(proof->seat, proof->work, line);
+}
+
+void sight_deal_with(struct proof *proof, const struct sight *sight, const struct number *by)
+{
+    struct desk *desk = proof->seat->desk;
+    char line[320];
+    describe(proof, sight, by, line, sizeof(line));
+    if (!proof->is_expected)
+        tell(proof, sight, line);
+    if (!proof->repair)
+        return;
+
+    struct error error = {.text = ""};
+    enum err err = sight_mend(proof, sight, by, slice_of(line), &error);
+    if (err == ERR_BUSY || err == ERR_NOT_FOUND) {
+        message_info("the count has gone or come anew since it was looked at %s", line);
+        return;
+    }
+    if (err) {
+        message_error("the count could not be put right %s reason=\"%s\"", line,
+                      error.text[0] ? error.text : err_meaning(err));
+        return;
+    }
+    if (proof->is_expected)
+        return;
+    proof->repairs++;
+    desk_count(desk, &desk->repairs, 1);
+    message_info("the count was put right %s", line);
+}

@@ -1,0 +1,92 @@
+/* proof_own.h - what the files of a proof share.
+ *
+ *   proof_tasks.c    which ids: all, those of a pattern, the next ones in the background
+ *   proof_strays.c   and those that only the log speaks of
+ *   proof.c          the check of some ids; it uses what follows, in this order
+ *   proof_look.c     what stands where
+ *   proof_sums.c     what ought to stand there
+ *   proof_drift.c    what is said of a difference
+ *   proof_mend.c     how it is put right */
+#ifndef FLOW_PROOF_OWN_H
+#define FLOW_PROOF_OWN_H
+
+#include "flow/proof.h"
+
+#define PROOF_PASS_IDS 50000u /* that share one reading of the log */
+#define COUNT_ID_BYTES (LIMIT_ID_BYTES + 1 + LIMIT_KIND_BYTES)
+
+/* One count in one place, and the events that it is the sum of. */
+struct sight {
+    struct slice id; /* counter or item; of the ids */
+    uint8_t kind;    /* of an item */
+    enum event_place place;
+    struct number value;
+    struct hot_record record; /* which one it was; in the store: its incarnation */
+    struct sums_entry *sum;
+    bool is_missing; /* there is no row for the whole id */
+    bool waits;      /* the store lacked units of the id then, which it had refused */
+};
+
+struct sights {
+    struct sight *list; /* owned */
+    size_t count;
+    size_t room;
+    uint64_t (**vectors)[LIMIT_CELLS]; /* owned: sequences that sights are sums of */
+    size_t vector_count;
+    size_t vector_room;
+    struct sums *sums;           /* owned */
+    uint64_t until[LIMIT_CELLS]; /* the largest of all */
+};
+
+/* --- what stands where: proof_look.c --- */
+
+void sights_init(struct sights *sights, struct desk_seat *seat);
+void sights_done(struct sights *sights);
+
+/* Adds what there is of an id. Nothing is there any more, or not yet: nothing to look at. */
+enum err sights_look(const struct proof *proof, struct sights *sights, struct slice id,
+                     struct error *error);
+
+/* The same, and asks whether units of it wait. */
+enum err sights_look_carefully(const struct proof *proof, struct sights *sights, struct slice id,
+                               struct error *error);
+
+/* Are there units of the id that the store refused? They explain what it lacks. */
+enum err proof_has_waiting(const struct proof *proof, struct slice id, bool *ret_has,
+                           struct error *error);
+
+enum err proof_has_row(const struct proof *proof, struct slice id, bool *ret_has,
+                       struct error *error);
+
+/* --- what the log says: proof_sums.c --- */
+
+/* Where the log begins, what was before it being in the bases. */
+enum err proof_log_begin(const struct proof *proof, struct log_position *ret_from,
+                         struct error *error);
+
+/* Reads the log once, for all of them. */
+enum err sights_sum(const struct proof *proof, struct sights *sights, struct error *error);
+
+/* By how much the sight is short of what it ought to be; *ret_by is the caller's. */
+enum err sight_difference(const struct proof *proof, const struct sight *sight,
+                          struct number *ret_by, bool *ret_is_short, struct error *error);
+
+/* --- a difference: proof_drift.c, proof_mend.c --- */
+
+/* The name of the count, of an item with its kind; `to` has COUNT_ID_BYTES. */
+struct slice sight_count_id(const struct desk *desk, const struct sight *sight, char *to);
+
+/* Tells of it, and mends it, as the proof was asked to. */
+void sight_deal_with(struct proof *proof, const struct sight *sight, const struct number *by);
+
+/* Adds what is short, and writes that into the log. `text` is for the store's audit trail.
+ * ERR_BUSY or ERR_NOT_FOUND: it is not the one any more that was looked at. */
+enum err sight_mend(const struct proof *proof, const struct sight *sight, const struct number *by,
+                    struct slice text, struct error *error);
+
+/* --- what only the log speaks of: proof_strays.c --- */
+
+/* Checks the ids of the log that match the pattern (size 0: all), and have no row. */
+enum err proof_check_strays(struct proof *proof, struct slice pattern, struct error *error);
+
+#endif

@@ -1,0 +1,107 @@
+/* proof_tasks.c - recounts and audits of all that there is, as tasks and in the background. */
+#include "flow/proof_own.h"
+
+#include <inttypes.h>
+
+#include "base/message.h"
+
+#define SCAN_IDS        1000u                   /* that are collected at once */
+#define STRAYS_EVERY_NS (3600u * 1000000000ull) /* in the background */
+
+static void collect(void *arg, const struct desk_entry *entry)
+{
+    proof_ids_add(arg, entry->id);
+}
+
+/* Ids from *cursor on, up to `count` or a little more. */
+static enum err collect_ids(struct desk_seat *seat, struct slice pattern, uint64_t *cursor,
+                            size_t count, struct proof_ids *ids, struct error *error)
+{
+    proof_ids_clear(ids);
+    do {
+        enum err err = desk_scan(seat, pattern, cursor, SCAN_IDS, collect, ids, error);
+        if (err)
+            return err;
+        if (seat_must_stop(seat))
+            return error_set(error, ERR_UNAVAILABLE, "the server is stopping");
+    } while (*cursor != 0 && ids->count < count);
+    return ERR_OK;
+}
+
+static uint64_t count_all(const struct desk *desk)
+{
+    struct hot_stats stats;
+    hot_stats(desk->hot, &stats);
+    return stats.counters + stats.items;
+}
+
+static enum err check_all(struct desk_seat *seat, struct desk_work *work, struct proof *proof,
+                          struct error *error)
+{
+    struct slice pattern = {work->subject, work->subject_size};
+    bool is_all = pattern.size == 0 || slice_equal(pattern, SLICE("*"));
+    struct proof_ids ids;
+    proof_ids_init(&ids);
+    uint64_t cursor = 0;
+    enum err err;
+    do {
+        err = collect_ids(seat, is_all ? (struct slice){0} : pattern, &cursor, PROOF_PASS_IDS, &ids,
+                          error);
+        if (!err && ids.count > 0)
+            err = proof_check(proof, &ids, error);
+        uint64_t all = is_all ? count_all(seat->desk) : 0;
+        (void)work_progress(seat, work, proof->looked_at,
+                            all > proof->looked_at ? all : proof->looked_at, "counters");
+    } while (!err && cursor != 0);
+    proof_ids_done(&ids);
+    if (!err && !proof->values_only)
+        err = proof_check_strays(proof, is_all ? (struct slice){0} : pattern, error);
+    return err;
+}
+
+enum err proof_recount_all(struct desk_seat *seat, struct desk_work *work, struct error *error)
+{
+    struct proof proof = {.seat = seat, .work = work, .values_only = true};
+    enum err err = check_all(seat, work, &proof, error);
+    if (!err)
+        work_says(seat, work, "%" PRIu64 " counted anew, %" PRIu64 " differ", proof.looked_at,
+                  proof.drifts);
+    return err;
+}
+
+enum err proof_audit_all(struct desk_seat *seat, struct desk_work *work, struct error *error)
+{
+    struct proof proof = {.seat = seat, .work = work, .repair = work->repair};
+    enum err err = check_all(seat, work, &proof, error);
+    if (!err)
+        work_says(seat, work, "%" PRIu64 " looked at, %" PRIu64 " differ, %" PRIu64 " put right",
+                  proof.looked_at, proof.drifts, proof.repairs);
+    return err;
+}
+
+/* Goes round through all ids, a batch at a time. */
+void proof_audit_some(struct desk_seat *seat)
+{
+    struct desk *desk = seat->desk;
+    struct proof proof = {.seat = seat, .repair = true};
+    struct proof_ids ids;
+    struct error error = {.text = ""};
+    proof_ids_init(&ids);
+    enum err err = collect_ids(seat, (struct slice){0}, &desk->audit_cursor,
+                               desk->options.audit_batch, &ids, &error);
+    if (!err && ids.count > 0)
+        err = proof_check(&proof, &ids, &error);
+    proof_ids_done(&ids);
+    if (!err && desk->audit_cursor == 0 && env_monotonic_ns(desk->options.env) >= desk->strays_ns) {
+        err = proof_check_strays(&proof, (struct slice){0}, &error);
+        desk->strays_ns = env_monotonic_ns(desk->options.env) + STRAYS_EVERY_NS;
+    }
+    if (err && !seat_must_stop(seat))
+        message_warning("the audit could not be done reason=\"%s\"", error.text);
+    if (!err && desk->audit_cursor == 0) {
+        lock_take(&desk->lock);
+        desk->audit_ended_ms = env_wall_ms(desk->options.env);
+        lock_release(&desk->lock);
+    }
+    desk->audit_ns = env_monotonic_ns(desk->options.env) + desk->options.audit_every_ms * 1000000u;
+}
