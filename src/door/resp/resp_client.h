@@ -32,8 +32,8 @@
 #define RESP_CLIENT_NAME_MAX 64u
 
 struct resp_command;
-struct resp_subscription;
 struct resp_worker;
+struct subscription;
 
 enum resp_hold {
     RESP_HOLD_OUTPUT = PASS_HOLD_DOOR,   /* until its output has gone down */
@@ -62,7 +62,7 @@ struct resp_client {
     unsigned auth_failures;
     uint64_t closing_since_ms;
 
-    struct resp_subscription *subscriptions; /* owned */
+    struct subscription *subscriptions; /* owned */
     unsigned channels;
     unsigned patterns;
 
