@@ -127,6 +127,11 @@ enum err writer_begin(struct writer *writer, struct disk_file *file, const char 
 
 /* ---- groups ---- */
 
+struct log_position writer_position(const struct writer *writer)
+{
+    return (struct log_position){writer->segment, writer->at};
+}
+
 bool writer_fits(const struct writer *writer, uint32_t group_size)
 {
     return writer->file && writer->size_bytes - writer->at >= group_size;

@@ -41,6 +41,9 @@ void writer_done(struct writer *writer);
 enum err writer_begin(struct writer *writer, struct disk_file *file, const char *name,
                       uint64_t size_bytes, struct segment_header *ret_header, struct error *error);
 
+/* Where the groups end. */
+struct log_position writer_position(const struct writer *writer);
+
 /* Is there a segment with room for a group of this size? */
 bool writer_fits(const struct writer *writer, uint32_t group_size);
 
