@@ -2,20 +2,21 @@
 # Installs what is missing: setup.sh run | test | check | bench
 #
 #   run     what it takes to build tallyd
-#   test    and to test it: other people's clients and servers
+#   test    and to test it: other people's clients and servers, Apache Kafka among them
 #   check   and to lint, format and fuzz it
-#   bench   what it takes to measure it against Redis
+#   bench   what it takes to measure it against others
 #
 # Looks first, so that it takes a moment when nothing is missing. Debian packages
-# need root or sudo.
+# need root or sudo; Kafka comes from Maven Central.
 set -eu
 cd "$(dirname "$0")/.."
 
 run="gcc libc6-dev make cmake ninja-build pkg-config libuv1-dev libxxhash-dev libgmp-dev
-libsqlite3-dev libjansson-dev libhiredis-dev libedit-dev"
+libsqlite3-dev libjansson-dev libhiredis-dev libedit-dev libpq-dev librdkafka-dev"
 test="git libcmocka-dev redis-server redis-tools python3 python3-redis python3-yaml
-python3-jsonschema strace sqlite3 curl tmux mandoc"
-bench="redis-server redis-tools python3 valgrind wrk nginx-light postgresql-15"
+python3-jsonschema python3-psycopg2 strace sqlite3 curl tmux mandoc postgresql-15 kcat"
+bench="redis-server redis-tools python3 python3-redis python3-psycopg2 valgrind wrk nginx-light
+postgresql-15 kcat"
 check="clang clang-format clang-tidy libclang-rt-14-dev cppcheck shellcheck"
 
 say() {
@@ -62,11 +63,13 @@ install_packages() {
         as_root rm -f $policy
         trap - EXIT
     fi
-    case " $* " in
-    *" redis-server "*)
-        # We run private servers of our own; nobody asked for one at every boot.
-        as_root systemctl --quiet disable redis-server >/dev/null 2>&1 || true ;;
-    esac
+    # We run private servers of our own; nobody asked for one at every boot.
+    for package; do
+        case $package in
+        redis-server) as_root systemctl --quiet disable redis-server >/dev/null 2>&1 || true ;;
+        postgresql-*) as_root systemctl --quiet disable postgresql >/dev/null 2>&1 || true ;;
+        esac
+    done
 }
 
 setup_packages() {
@@ -94,6 +97,17 @@ node_packages() {
     command -v npm >/dev/null || echo npm
 }
 
+# Java may be there from elsewhere too.
+java_packages() {
+    command -v java >/dev/null || echo openjdk-17-jre-headless
+    command -v mvn >/dev/null || echo maven
+}
+
+setup_kafka() {
+    tests/servers/kafka/fetch.sh >/dev/null ||
+        say "without Apache Kafka the tests that need it are skipped, or fail where CI=true"
+}
+
 setup_clients() {
     clients=tests/system/clients
     [ -e $clients/package-lock.json ] || return 0
@@ -110,15 +124,18 @@ run)
     setup_packages $run $(llhttp_package) ;;
 test)
     # shellcheck disable=SC2046,SC2086
-    setup_packages $run $(llhttp_package) $test $(node_packages)
-    setup_clients ;;
+    setup_packages $run $(llhttp_package) $test $(node_packages) $(java_packages)
+    setup_clients
+    setup_kafka ;;
 bench)
     # shellcheck disable=SC2046,SC2086
-    setup_packages $run $(llhttp_package) $bench ;;
+    setup_packages $run $(llhttp_package) $bench $(java_packages)
+    setup_kafka ;;
 check)
     # shellcheck disable=SC2046,SC2086
-    setup_packages $run $(llhttp_package) $test $check $(node_packages)
-    setup_clients ;;
+    setup_packages $run $(llhttp_package) $test $check $(node_packages) $(java_packages)
+    setup_clients
+    setup_kafka ;;
 *)
     echo "usage: $0 run|test|check|bench" >&2
     exit 2 ;;
