@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # The long tests: those that ctest keeps for the configuration "soak" (simulation with
-# fresh seeds, crash loops), then every fuzzer for a while.
+# fresh seeds, crash loops, the whole fault matrix), then every fuzzer for a while.
 #
 #   SIM_SECONDS    for the simulator, 600 by default
 #   CRASH_KILLS    of the crash loop, 1000 by default
+#   NODE_KILLS     of nodes over Redis Cluster, Kafka and PostgreSQL, 200 by default
+#   MATRIX_PAUSE   seconds that an engine is stopped for, 20 by default
 #   FUZZ_SECONDS   for each fuzzer, 600 by default
 #
 # What a fuzzer finds new is kept in build/fuzz/corpus, what it breaks in build/fuzz/found.
@@ -17,7 +19,8 @@ tools/setup.sh check
 make --no-print-directory build
 
 cmake --preset dev --log-level=WARNING -DTALLY_SOAK_SECONDS="${SIM_SECONDS:-600}" \
-    -DTALLY_SOAK_KILLS="${CRASH_KILLS:-1000}"
+    -DTALLY_SOAK_KILLS="${CRASH_KILLS:-1000}" -DTALLY_SOAK_NODE_KILLS="${NODE_KILLS:-200}" \
+    -DTALLY_SOAK_PAUSE="${MATRIX_PAUSE:-20}"
 cmake --build --preset dev
 ctest --preset dev -C soak -L soak --no-tests=ignore -j "$jobs"
 

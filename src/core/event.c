@@ -20,6 +20,7 @@
  * are as long as the longest user with a number. */
 #define ERASED_BYTE '~'
 #define ERASED_MAX  (NAME_SIZE_MAX + LIMIT_USER_BYTES + VARINT32_SIZE_MAX - 1u)
+static_assert(ERASED_MAX == EVENT_ERASED_MAX, "what the header says");
 
 static_assert(LIMIT_EVENT_BYTES < 1u << 14, "NAME_SIZE_MAX holds the size of every name");
 static_assert(1u + 2u * VARINT32_SIZE_MAX + 9u * NAME_SIZE_MAX + LIMIT_ID_BYTES + LIMIT_USER_BYTES +
@@ -193,6 +194,10 @@ static char *put_body(char *to, const struct event *event)
         to = put_amount(to, &event->amount);
         *to++ = (char)event->place;
         return to;
+    case EVENT_EPOCH:
+        return to;
+    case EVENT_AFTER:
+        return varint_put(varint_put(to, event->after_origin), event->after_sequence);
     }
     abort(); /* not an event type */
 }
@@ -469,6 +474,12 @@ static bool take_body(struct cursor *cursor, unsigned flags, struct event *event
         return take_bytes(cursor, "the kind", 0, LIMIT_KIND_BYTES, &event->kind) &&
                take_amount(cursor, "the amount", flags & EVENT_BIG, &event->amount) &&
                take_place(cursor, &event->place);
+    case EVENT_EPOCH:
+        return true;
+    case EVENT_AFTER:
+        return take_number32(cursor, "the other origin", &event->after_origin) &&
+               take_number(cursor, "the other origin's sequence", UINT64_MAX,
+                           &event->after_sequence);
     }
     return false;
 }
@@ -519,7 +530,7 @@ static bool take_head(struct cursor *cursor, enum event_type *ret_type, unsigned
     unsigned type = head & TYPE_MASK;
     unsigned flags = head & FLAGS_MASK;
     const char *fault = NULL;
-    if (type < EVENT_ADD || type > EVENT_REPAIR)
+    if (type < EVENT_ADD || type > EVENT_TYPE_LAST)
         fault = "is of an unknown type";
     else if ((flags & EVENT_ERASED) && type != EVENT_REACT && !(flags & EVENT_KEYED))
         fault = "is erased, but has no user and no key";

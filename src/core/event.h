@@ -17,6 +17,10 @@
  *   NOTHING  a keyed write that changed nothing: only its answer is kept
  *   REPAIR   kind(bytes) amount place(1 byte): the audit has put right what some place
  *            held; changes no sum
+ *   EPOCH    the origin begins anew (core/sequence.h); its id is EVENT_EPOCH_ID
+ *   AFTER    origin(varint) sequence(varint): what follows in this origin may be applied
+ *            once that origin has come so far; changes nothing itself. The id is the item of
+ *            which some members have moved here from there
  *
  *   number   the user's number + 1, or 0 for none; not there when the user's name is itself
  *            a number (core/user.h)
@@ -62,13 +66,25 @@ enum event_type {
     EVENT_REACT,
     EVENT_NOTHING,
     EVENT_REPAIR,
+    EVENT_EPOCH,
+    EVENT_AFTER,
 };
+#define EVENT_TYPE_LAST EVENT_AFTER
+
+#define EVENT_EPOCH_ID "cell"
+
+/* Does an event of this type change the counter or item that it names? */
+static inline bool event_changes(enum event_type type)
+{
+    return type <= EVENT_REACT;
+}
 
 /* Where the audit found a wrong value. */
 enum event_place { PLACE_HOT, PLACE_HOT_MEMBERS, PLACE_STORE, PLACE_STORE_MEMBERS };
 #define PLACE_COUNT 4u
 
-#define EVENT_NO_NUMBER UINT32_MAX
+#define EVENT_NO_NUMBER  UINT32_MAX
+#define EVENT_ERASED_MAX (2u + LIMIT_USER_BYTES + 5u - 1u) /* erased_bytes */
 
 /* The flags in an event's head, above the four bits of its type. */
 #define EVENT_BIG      0x10u /* ADD, RESET, REPAIR: the amount is beyond 64 bits */
@@ -104,6 +120,8 @@ struct event {
     uint32_t next_incarnation;  /* DELETE */
     struct op_create create;    /* CREATE */
     int64_t deadline_ms;        /* EXPIRE */
+    uint32_t after_origin;      /* AFTER */
+    uint64_t after_sequence;    /* AFTER */
     struct slice key;           /* size 0 = none */
     struct event_answer answer; /* with key */
     struct slice region;

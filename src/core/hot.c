@@ -11,6 +11,14 @@ void hot_run(struct hot *hot, struct batch *batch)
     hot->ops->run(hot, batch);
 }
 
+void hot_collect(struct hot *hot, unsigned worker)
+{
+    assert(hot);
+
+    if (hot->ops->collect)
+        hot->ops->collect(hot, worker);
+}
+
 enum err hot_replay(struct hot *hot, const struct event *event, struct error *error)
 {
     assert(hot && event);

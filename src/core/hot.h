@@ -126,6 +126,8 @@ struct hot_found {
     size_t pending_count;
     uint32_t user_number;        /* USER */
     const struct state_key *key; /* KEY */
+    const uint64_t *sequences;   /* how far the store was in that moment, by origin; NULL = as far
+                                  * as it ever said to be */
     const struct slice *names;   /* NAMES: for each of want->numbers; size 0 = there is none */
 };
 
@@ -148,11 +150,16 @@ struct hot_inspection {
 };
 
 typedef void hot_progress_fn(void *arg);
+typedef void hot_finish_fn(void *arg, unsigned worker);
 
 struct hot_ops {
     const char *name; /* as written in the configuration: "memory" */
 
     void (*run)(struct hot *hot, struct batch *batch);
+
+    /* Calls `done` of those batches of `worker` that were not done when run() returned and are now.
+     * On the worker's thread, after hot->finish has named it. NULL: run() does them all. */
+    void (*collect)(struct hot *hot, unsigned worker);
 
     /* Takes an event that is in the log already: start-up. In the log's order,
      * from one thread, before the first run(). ERR_CORRUPT when it cannot follow
@@ -245,11 +252,15 @@ struct hot {
     void *want_arg;          /* the first run, may be NULL; any thread */
     hot_progress_fn *arrive; /* something was loaded: run again what was ERR_COLD; any thread */
     void *arrive_arg;
+    hot_finish_fn *finish; /* batches of this worker can be collected; any thread. Set by the owner
+                            * before the first run, if there is collect() */
+    void *finish_arg;
     _Atomic uint64_t arrivals; /* grows with each loaded() that was asked for, before `arrive` */
 };
 
 /* Callers use these, not the table. */
 void hot_run(struct hot *hot, struct batch *batch);
+void hot_collect(struct hot *hot, unsigned worker);
 enum err hot_replay(struct hot *hot, const struct event *event, struct error *error);
 void hot_replay_ahead(struct hot *hot, const struct event *event);
 void hot_scan(struct hot *hot, uint64_t *cursor, uint32_t limit, hot_visit_fn *visit, void *arg);

@@ -2,12 +2,19 @@
 
 #include <assert.h>
 
+#include "core/limits.h"
+
+static bool has_lane(const struct log *log, unsigned lane)
+{
+    return lane == 0 || lane < log->lanes;
+}
+
 enum err log_read(struct log *log, struct log_position from, log_visit_fn *visit, void *arg,
                   log_reading_fn *reading, struct error *error)
 {
     assert(log && visit);
 
-    return log->ops->read(log, from, visit, arg, reading, error);
+    return log->ops->read ? log->ops->read(log, from, visit, arg, reading, error) : ERR_OK;
 }
 
 enum err log_start(struct log *log, struct error *error)
@@ -48,52 +55,71 @@ enum err log_room(struct log *log)
     assert(log);
 
     enum err err = log->ops->room(log);
-    assert(err == ERR_OK || err == ERR_FULL || err == ERR_BUSY);
+    assert(err == ERR_OK || err == ERR_FULL || err == ERR_BUSY || err == ERR_UNAVAILABLE);
     return err;
 }
 
-uint64_t log_reached(struct log *log, enum log_level level)
+uint64_t log_reached(struct log *log, unsigned lane, enum log_level level)
 {
-    assert(log);
+    assert(log && has_lane(log, lane));
     assert(level == LOG_WRITTEN || level == LOG_DURABLE);
 
-    return log->ops->reached(log, level);
+    return log->ops->reached(log, lane, level);
 }
 
-enum err log_follow(struct log *log, struct log_position *at, uint64_t limit, log_visit_fn *visit,
-                    void *arg, struct error *error)
+enum err log_follow(struct log *log, unsigned lane, struct log_position *at, uint64_t limit,
+                    log_visit_fn *visit, void *arg, struct error *error)
 {
-    assert(log && at && visit);
+    assert(log && at && visit && has_lane(log, lane));
 
-    return log->ops->follow(log, at, limit, visit, arg, error);
+    return log->ops->follow(log, lane, at, limit, visit, arg, error);
 }
 
-struct log_position log_end(struct log *log)
+struct log_position log_end(struct log *log, unsigned lane)
+{
+    assert(log && has_lane(log, lane));
+
+    return log->ops->end(log, lane);
+}
+
+static_assert(LIMIT_CELLS == 64, "a bit for each lane");
+
+uint64_t log_owned(struct log *log)
 {
     assert(log);
 
-    return log->ops->end(log);
+    if (log->ops->owned)
+        return log->ops->owned(log);
+    return log->lanes == LIMIT_CELLS ? UINT64_MAX : 1;
+}
+
+enum err log_release(struct log *log, unsigned lane, struct log_position position,
+                     struct error *error)
+{
+    assert(log && has_lane(log, lane));
+
+    return log->ops->release ? log->ops->release(log, lane, position, error) : ERR_OK;
 }
 
 size_t log_segments(struct log *log, struct log_segment *to, size_t room)
 {
     assert(log);
 
-    return log->ops->segments(log, to, room);
+    return log->ops->segments ? log->ops->segments(log, to, room) : 0;
 }
 
 enum err log_rotate(struct log *log, struct error *error)
 {
     assert(log);
 
-    return log->ops->rotate(log, error);
+    return log->ops->rotate ? log->ops->rotate(log, error) : ERR_OK;
 }
 
 enum err log_trim(struct log *log, uint64_t first, struct error *error)
 {
     assert(log);
 
-    return log->ops->trim(log, first, error);
+    return log->ops->trim ? log->ops->trim(log, first, error) : ERR_OK;
 }
 
 enum err log_scrub(struct log *log, uint64_t segment, log_scrub_fn *scrub, void *arg,
@@ -101,7 +127,17 @@ enum err log_scrub(struct log *log, uint64_t segment, log_scrub_fn *scrub, void 
 {
     assert(log && scrub && ret_changed);
 
+    if (!log->ops->scrub)
+        return error_set(error, ERR_INVALID, "the log %s cannot be changed", log->ops->name);
     return log->ops->scrub(log, segment, scrub, arg, ret_changed, error);
+}
+
+void log_dead(struct log *log, const struct log_letter *letter)
+{
+    assert(log && letter && has_lane(log, letter->lane));
+
+    if (log->ops->dead)
+        log->ops->dead(log, letter);
 }
 
 void log_stats(struct log *log, struct log_stats *ret_stats)

@@ -4,6 +4,10 @@
  * which they were appended. Appending does not wait: it gives back a ticket,
  * and the answer to the client leaves when the log has reached that ticket.
  *
+ * A log has lanes. A log of one lane has one order for everything that is appended; one of
+ * LIMIT_CELLS has an order for each origin: the sections of origin o are lane o. Tickets and
+ * positions are those of a lane.
+ *
  * append, room and reached may be called from any thread. */
 #ifndef CORE_LOG_H
 #define CORE_LOG_H
@@ -39,7 +43,8 @@ struct log;
 typedef void log_progress_fn(void *arg);
 
 /* Called for each section while reading; an error stops the reading and is
- * returned. `next` is the position behind this section's commit group. */
+ * returned, and what it refused is visited again. `next` is the position behind this section; of
+ * a log of one lane, behind its commit group, which is visited as a whole. */
 typedef enum err log_visit_fn(void *arg, struct slice section, struct log_position next,
                               struct error *error);
 
@@ -57,6 +62,7 @@ struct log_stats {
     uint64_t segments;      /* now */
     uint64_t disk_bytes;    /* now */
     uint64_t full_since_ms; /* wall clock; 0 = there is room */
+    uint64_t down_since_ms; /* wall clock; 0 = the log's server answers, or there is none */
 };
 
 /* A piece of the log that is kept or removed as a whole. */
@@ -67,6 +73,15 @@ struct log_segment {
     bool sealed; /* nothing is appended to it any more */
 };
 
+/* Something of the log that will never be applied as it stands there (store.h: a dead letter). */
+struct log_letter {
+    unsigned lane;
+    struct log_position position; /* behind it, as `next` of the visit */
+    struct slice event_id;
+    struct slice reason;
+    struct slice raw; /* the section, or what was in its place */
+};
+
 /* May change bytes of a section in place, but not its size or its sense for
  * others: true if it did. */
 typedef bool log_scrub_fn(void *arg, char *section, size_t size);
@@ -74,7 +89,10 @@ typedef bool log_scrub_fn(void *arg, char *section, size_t size);
 struct log_ops {
     const char *name; /* as written in the configuration: "file" */
 
-    /* Reads everything from `from` on, in order. Called before start(). */
+    /* read, segments, rotate, trim and scrub are of logs that are files of our own. NULL in others:
+     * there is nothing to read at a start, there are no segments, and nothing can be scrubbed.
+     *
+     * Reads everything from `from` on, in order. Called before start(). */
     enum err (*read)(struct log *log, struct log_position from, log_visit_fn *visit, void *arg,
                      log_reading_fn *reading, struct error *error);
 
@@ -93,25 +111,42 @@ struct log_ops {
     void (*hold)(struct log *log);
     void (*launch)(struct log *log);
 
-    /* May more be appended? ERR_OK, ERR_FULL (no space on the disk) or ERR_BUSY
-     * (the disk does not keep up). Cheap: asked once a batch. */
+    /* May more be appended? ERR_OK, ERR_FULL (no space on the disk), ERR_BUSY (the disk
+     * or the log's server does not keep up) or ERR_UNAVAILABLE (the server does not answer;
+     * what was appended already waits for it). Cheap: asked once a batch. */
     enum err (*room)(struct log *log);
 
-    /* The ticket up to which everything has reached the level. Cheap. */
-    uint64_t (*reached)(struct log *log, enum log_level level);
+    /* The ticket up to which everything in the lane has reached the level. Cheap. */
+    uint64_t (*reached)(struct log *log, unsigned lane, enum log_level level);
 
-    /* Reads on while the log is running: visits sections from *at on, as far as
+    /* Reads a lane on while the log is running: visits sections from *at on, as far as
      * they are durable, whole commit groups at a time, until `limit` bytes or more
      * were visited, and moves *at behind them: into the next segment only with the
      * first group there. ERR_OK and *at as it was: there is nothing new.
      * ERR_NOT_FOUND: what stands there was trimmed; ERR_INVALID: the log ends before
-     * it. Any thread, several at once; never in the way of append(). */
-    enum err (*follow)(struct log *log, struct log_position *at, uint64_t limit,
+     * it. Any thread, several at once; never in the way of append().
+     * Logs of many lanes, whose server is elsewhere, fetch in the background: nothing new may also
+     * mean not here yet, that the lane is not ours, or that the server does not answer (see
+     * stats). One thread follows. What comes may have come before; its sequences tell. It may be
+     * bytes that make no sense. ERR_NOT_FOUND also for a beginning that is gone. After an error
+     * the next call looks again. */
+    enum err (*follow)(struct log *log, unsigned lane, struct log_position *at, uint64_t limit,
                        log_visit_fn *visit, void *arg, struct error *error);
 
-    /* Where the durable part ends: what follow() would come to. Known after read() or
+    /* Where the durable part of the lane ends: what follow() would come to. Known after read() or
      * start(). Cheap. */
-    struct log_position (*end)(struct log *log);
+    struct log_position (*end)(struct log *log, unsigned lane);
+
+    /* The lanes that this process is to carry into the store now, a bit each: where several
+     * processes share a log, they share out its lanes. A lane that is new to the caller is
+     * followed from where the store is. Called several times a second by the one who follows;
+     * never waits for long. NULL: all of them. */
+    uint64_t (*owned)(struct log *log);
+
+    /* The store has everything of the lane before `position`, for good: a log that others do not
+     * read may let go of it. NULL: nothing is let go of in this way. */
+    enum err (*release)(struct log *log, unsigned lane, struct log_position position,
+                        struct error *error);
 
     /* The segments there are, oldest first; returns how many, fills in up to `room`.
      * Also before read(). */
@@ -130,6 +165,10 @@ struct log_ops {
     enum err (*scrub)(struct log *log, uint64_t segment, log_scrub_fn *scrub, void *arg,
                       uint64_t *ret_changed, struct error *error);
 
+    /* Tells those who read the log beside us of a dead letter. Does not wait; may be lost, since
+     * the store has the letter. NULL: nobody is told. */
+    void (*dead)(struct log *log, const struct log_letter *letter);
+
     void (*stats)(struct log *log, struct log_stats *ret_stats);
 
     /* Makes what was appended durable, then frees the log. */
@@ -139,6 +178,7 @@ struct log_ops {
 /* The first member of every log's own struct. */
 struct log {
     const struct log_ops *ops;
+    unsigned lanes;            /* LIMIT_CELLS; up to 1: there is one */
     log_progress_fn *progress; /* set by the owner before start(); may be NULL */
     void *progress_arg;
 };
@@ -151,15 +191,19 @@ uint64_t log_append(struct log *log, struct slice header, struct slice body);
 void log_hold(struct log *log);
 void log_launch(struct log *log);
 enum err log_room(struct log *log);
-uint64_t log_reached(struct log *log, enum log_level level);
-enum err log_follow(struct log *log, struct log_position *at, uint64_t limit, log_visit_fn *visit,
-                    void *arg, struct error *error);
-struct log_position log_end(struct log *log);
+uint64_t log_reached(struct log *log, unsigned lane, enum log_level level);
+enum err log_follow(struct log *log, unsigned lane, struct log_position *at, uint64_t limit,
+                    log_visit_fn *visit, void *arg, struct error *error);
+struct log_position log_end(struct log *log, unsigned lane);
+uint64_t log_owned(struct log *log);
+enum err log_release(struct log *log, unsigned lane, struct log_position position,
+                     struct error *error);
 size_t log_segments(struct log *log, struct log_segment *to, size_t room);
 enum err log_rotate(struct log *log, struct error *error);
 enum err log_trim(struct log *log, uint64_t first, struct error *error);
 enum err log_scrub(struct log *log, uint64_t segment, log_scrub_fn *scrub, void *arg,
                    uint64_t *ret_changed, struct error *error);
+void log_dead(struct log *log, const struct log_letter *letter);
 void log_stats(struct log *log, struct log_stats *ret_stats);
 void log_close(struct log *log);
 

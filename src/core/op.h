@@ -95,6 +95,8 @@ struct op {
     enum op_kind kind;
     uint8_t reaction; /* a kind's number */
     bool silent;      /* the caller will not look at value: it need not be filled in */
+    bool exact;       /* a read of something spread: ask all shards, whatever is known of it */
+    bool must_log;    /* refuse this write while the log does not answer: ERR_UNAVAILABLE */
     struct slice id;
     struct slice user;
     struct slice key;     /* idempotency key; data NULL = none, never of size 0 otherwise */
@@ -110,11 +112,17 @@ struct op {
 
     /* the answer */
     enum err code;
-    bool changed;        /* did this write change anything */
-    bool repeated;       /* the first answer of this idempotency key, once more */
-    uint8_t held;        /* reaction held afterwards (REACT, WITHDRAW, TOGGLE, REACTION) */
-    struct number value; /* of the counter afterwards, or read; owned by whoever owns the op */
-    uint64_t ticket;     /* the answer may leave when the log has reached this; 0 = at once */
+    bool changed;           /* did this write change anything */
+    bool repeated;          /* the first answer of this idempotency key, once more */
+    uint8_t held;           /* reaction held afterwards (REACT, WITHDRAW, TOGGLE, REACTION) */
+    struct number value;    /* of the counter afterwards, or read; owned by whoever owns the op */
+    uint64_t ticket;        /* the answer may leave when the log has reached this; 0 = at once */
+    bool weak;              /* a write that is in the hot layer, and not in the log: it is down */
+    bool stale;             /* a read of the store, since the hot layer cannot be asked */
+    uint8_t shards_missing; /* a read: so many shards could not be asked */
+    int64_t as_of_ms;       /* a read: of this moment; 0 = of now */
+    uint64_t sequence;      /* a hot layer outside of the process: of the last event that the answer
+                             * rests on, in the outbox of `cell`; 0 = none */
 
     /* the hot layer's own */
     struct slice target; /* whose record: the id, or the item of an "item/kind" */

@@ -24,8 +24,10 @@
 
 /* How far the store is: everything up to here is in it, nothing behind is. */
 struct state_mark {
-    struct log_position position;       /* to read on from */
-    uint64_t sequences[LIMIT_CELLS];    /* by origin: of the last event applied; 0 = none */
+    struct log_position position;           /* to read on from: a log of one lane */
+    struct log_position lanes[LIMIT_CELLS]; /* and one of many, by lane */
+    uint64_t sequences[LIMIT_CELLS];        /* by origin: of the last event applied; 0 = none */
+    uint64_t ended[LIMIT_CELLS]; /* by origin: the last sequence before its epoch; 0 = none */
     uint32_t incarnations[LIMIT_CELLS]; /* by home cell: deletions so far */
     uint64_t counters;                  /* all there are, hot or cold */
     uint64_t items;
@@ -37,7 +39,9 @@ struct state_mark {
 struct state_members {
     struct slice kind; /* name */
     bool named;
-    const uint32_t *numbers; /* sorted, no number twice */
+    const uint32_t *numbers;   /* sorted, no number twice */
+    const struct slice *names; /* of named ones instead, when the hot layer knows users by their
+                                * names only; in any order */
     size_t count;
 };
 

@@ -9,6 +9,16 @@ enum err store_mark(struct store *store, struct state_mark *ret_mark, struct err
     return store->ops->mark(store, ret_mark, error);
 }
 
+enum err store_epoch(struct store *store, unsigned origin, uint64_t above, uint64_t *ret_epoch,
+                     struct error *error)
+{
+    assert(store && ret_epoch && origin < LIMIT_CELLS && store->ops->epoch);
+
+    enum err err = store->ops->epoch(store, origin, above, ret_epoch, error);
+    assert(err || *ret_epoch > above);
+    return err;
+}
+
 enum err store_kinds(struct store *store, store_kind_fn *visit, void *arg, struct error *error)
 {
     assert(store && visit);
@@ -173,6 +183,16 @@ enum err store_find_key(struct store_reader *reader, uint64_t low, uint64_t high
     assert(reader && visit);
 
     return reader->store->ops->find_key(reader, low, high, visit, arg, error);
+}
+
+bool store_seen(struct store_reader *reader, uint64_t ret_sequences[LIMIT_CELLS])
+{
+    assert(reader && ret_sequences);
+
+    if (!reader->store->ops->seen)
+        return false;
+    reader->store->ops->seen(reader, ret_sequences);
+    return true;
 }
 
 enum err store_hashes(struct store_reader *reader, bool users, uint64_t *cursor, uint32_t limit,

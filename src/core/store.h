@@ -99,6 +99,11 @@ struct store_batch {
     size_t repair_count;
     struct log_position
         before; /* where the store must be now, else ERR_INVALID: another has been here */
+    /* A log of many lanes: the lanes that this batch moves, a bit each, and the sequences at which
+     * the store must be in them now, else ERR_INVALID. Of the mark only what is of these lanes
+     * changes. 0: a log of one lane, which moves all. */
+    uint64_t lanes;
+    uint64_t before_sequences[LIMIT_CELLS];
     /* counters, items and members are filled in by the store; next_user never goes back */
     struct state_mark after;
     int64_t now_ms;
@@ -192,6 +197,12 @@ struct store_ops {
     /* How far it is. */
     enum err (*mark)(struct store *store, struct state_mark *ret_mark, struct error *error);
 
+    /* A number for a new epoch of an origin (core/sequence.h): above `above`, and above all that it
+     * has ever given. It is kept for good before this returns, also when the store fails over, as
+     * far as the store can see to that. NULL: a store of one process. */
+    enum err (*epoch)(struct store *store, unsigned origin, uint64_t above, uint64_t *ret_epoch,
+                      struct error *error);
+
     /* The kinds of reactions that it has ever seen. */
     enum err (*kinds)(struct store *store, store_kind_fn *visit, void *arg, struct error *error);
 
@@ -272,6 +283,11 @@ struct store_ops {
     enum err (*find_key)(struct store_reader *reader, uint64_t low, uint64_t high,
                          store_key_fn *visit, void *arg, struct error *error);
 
+    /* How far the store was, by origin, in the moment that the reader's last load, load_slice or
+     * find_key is of. A store that can go back (a standby that lags behind takes over) says so
+     * here, and the hot layer waits until it has caught up. NULL: it never goes back. */
+    void (*seen)(struct store_reader *reader, uint64_t ret_sequences[LIMIT_CELLS]);
+
     /* Everything there is: hash_stable() of ids; of named users; keys younger than. In
      * steps: `cursor` 0 at first, 0 afterwards when that was all. */
     enum err (*hashes)(struct store_reader *reader, bool users, uint64_t *cursor, uint32_t limit,
@@ -330,6 +346,8 @@ struct store_reader {
 
 /* Callers use these, not the table: what is true of every store is checked here. */
 enum err store_mark(struct store *store, struct state_mark *ret_mark, struct error *error);
+enum err store_epoch(struct store *store, unsigned origin, uint64_t above, uint64_t *ret_epoch,
+                     struct error *error);
 enum err store_kinds(struct store *store, store_kind_fn *visit, void *arg, struct error *error);
 enum err store_apply(struct store *store, struct store_batch *batch, struct error *error);
 enum err store_due(struct store *store, int64_t now_ms, store_letter_fn *visit, void *arg,
@@ -370,6 +388,8 @@ enum err store_names(struct store_reader *reader, const uint32_t *numbers, size_
                      store_name_fn *visit, void *arg, struct error *error);
 enum err store_find_key(struct store_reader *reader, uint64_t low, uint64_t high,
                         store_key_fn *visit, void *arg, struct error *error);
+/* False: it never goes back. */
+bool store_seen(struct store_reader *reader, uint64_t ret_sequences[LIMIT_CELLS]);
 enum err store_hashes(struct store_reader *reader, bool users, uint64_t *cursor, uint32_t limit,
                       store_hash_fn *visit, void *arg, struct error *error);
 enum err store_keys(struct store_reader *reader, int64_t since_ms, uint64_t *cursor, uint32_t limit,

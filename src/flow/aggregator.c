@@ -1,97 +1,23 @@
-#include "flow/aggregator.h"
-
 #include <assert.h>
 #include <inttypes.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-#include "base/bell.h"
-#include "base/lock.h"
 #include "base/memory.h"
 #include "base/message.h"
-#include "flow/coalesce.h"
-#include "flow/trim.h"
+#include "flow/aggregator_own.h"
 
-#define BATCH_EVENTS_MAX  250000u
-#define BATCH_EVENTS_MIN  10000u
-#define BATCH_NS          2e9
-#define BATCH_BYTES_MAX   ((uint64_t)32 << 20)
-#define FOLLOW_BYTES      ((uint64_t)1 << 20) /* of the log at once */
-#define POLL_MS           20u                 /* a look at the log's end costs next to nothing */
-#define DUE_EVERY_MS      250u                /* a look for units to try again */
-#define THIN_EVERY_MS     10000u
-#define THIN_ROWS         5000u
-#define TRIM_EVERY_MS     5000u
-#define REST_AFTER_MS     2000u /* nothing to do for so long: a quiet moment */
-#define LAG_SEGMENTS      256u
-#define USUAL_EVENT_BYTES 64.0
-#define MS_NS             1000000u
-
-/* What somebody wants to be done by the writer; on the asker's stack. */
-struct ask {
-    aggregator_ask_fn *run;
-    void *arg;
-    bool is_done;
-    struct ask *next;
-};
-
-struct aggregator {
-    struct aggregator_options options;
-    struct coalesce *gathered;
-    struct coalesce *again; /* for retries */
-    struct buffer raw;      /* of the unit that is tried again */
-    struct state_mark mark; /* of the store */
-    struct log_position at; /* how far we have read */
-    struct trim *trim;
-
-    uint64_t batch_limit; /* events: what the store takes in about BATCH_NS */
-    uint64_t gathered_ns; /* when the first of the batch came; meaningless while empty */
-    bool is_stopping;
-    bool must_look;    /* how far is the store? something went wrong */
-    uint32_t failures; /* in a row */
-    uint64_t try_ns;   /* paused until then */
-    uint64_t due_ns;   /* next looks */
-    uint64_t thin_ns;
-    uint64_t trim_ns;
-    uint64_t busy_ns; /* when something was last done */
-    bool has_rested;
-
-    struct lock lock; /* guards what follows */
-    struct pipeline_stats stats;
-    struct state_mark published;
-    struct log_position read;  /* everything up to here is in the store, or is nothing to it */
-    struct log_position hurry; /* somebody waits for this */
-    struct {
-        struct log_position at;
-        uint64_t events; /* gathered */
-        uint64_t bytes;
-        int64_t oldest_ms;  /* of them; 0 = none */
-        int64_t applied_ms; /* time of the last event that is in the store; 0 = not known */
-        uint64_t all_bytes; /* applied since start */
-    } seen;
-
-    pthread_mutex_t asks_mutex;
-    pthread_cond_t asks_done;
-    struct ask *asks; /* oldest first */
-    bool runs;        /* the thread */
-    pthread_t thread;
-    struct bell bell;
-    atomic_uint trim_holds;
-    atomic_bool stop;
-    _Atomic uint64_t stop_ns; /* not later than this */
-};
-
-static uint64_t now_ns_of(const struct aggregator *a)
-{
-    return env_monotonic_ns(a->options.env);
-}
-
-static int64_t now_ms_of(const struct aggregator *a)
-{
-    return env_wall_ms(a->options.env);
-}
+#define BATCH_EVENTS_MAX 250000u
+#define BATCH_EVENTS_MIN 10000u
+#define BATCH_NS         2e9
+#define BATCH_BYTES_MAX  ((uint64_t)32 << 20)
+#define FOLLOW_BYTES     ((uint64_t)1 << 20)   /* of the log at once */
+#define LANE_BYTES       ((uint64_t)256 << 10) /* of one lane at once */
+#define SEE_EVERY_MS     1000u /* a look at how far others have brought the store, */
+#define SEE_SOON_MS      50u   /* and when somebody waits for them */
+#define STUCK_EVERY_MS   1000u
+#define POLL_MS          20u /* a look at the log's end costs next to nothing */
 
 /* --- life --- */
 
@@ -117,13 +43,16 @@ struct aggregator *aggregator_new(const struct aggregator_options *options,
     a->seen.at = mark->position;
     a->read = mark->position;
     coalesce_begin(a->gathered, mark);
+    a->by_lane = options->log->lanes > 1;
+    a->must_look = a->must_begin = a->by_lane;
+    lanes_init(&a->lanes, options->log, a->gathered);
     a->trim = trim_new(options->env, options->log, options->store, options->kinds,
                        &(struct trim_rule){options->log_keep_ms, options->log_keep_bytes});
     uint64_t now_ns = now_ns_of(a);
     a->busy_ns = now_ns;
     a->thin_ns = now_ns;
     a->trim_ns = now_ns;
-    a->stats.runs = true;
+    a->stats.runs = !options->idles;
     lock_init(&a->lock);
     pthread_mutex_init(&a->asks_mutex, NULL);
     pthread_cond_init(&a->asks_done, NULL);
@@ -192,16 +121,6 @@ static bool is_paused(const struct aggregator *a, uint64_t now_ns)
 
 /* --- gathering --- */
 
-static bool same_place(struct log_position a, struct log_position b)
-{
-    return a.segment == b.segment && a.offset == b.offset;
-}
-
-static bool is_before(struct log_position a, struct log_position b)
-{
-    return a.segment < b.segment || (a.segment == b.segment && a.offset < b.offset);
-}
-
 static enum err gather_section(void *arg, struct slice section, struct log_position next,
                                struct error *error)
 {
@@ -216,19 +135,40 @@ static bool is_enough(const struct aggregator *a)
            coalesce_bytes(a->gathered) >= a->options.batch_bytes_max;
 }
 
-/* As much as is there, up to the bound of a batch. */
-static enum err gather(struct aggregator *a, struct error *error)
+static enum err gather_lanes(struct aggregator *a, struct error *error)
 {
-    bool was_empty = coalesce_is_empty(a->gathered);
+    a->has_read = false;
+    while (!is_enough(a) && !a->has_read) {
+        bool found;
+        enum err err = lanes_gather(&a->lanes, LANE_BYTES, &found, error);
+        if (err)
+            return err;
+        a->has_read = !found;
+    }
+    return ERR_OK;
+}
+
+static enum err gather_log(struct aggregator *a, struct error *error)
+{
     while (!is_enough(a)) {
         struct log_position before = a->at;
         enum err err =
-            log_follow(a->options.log, &a->at, FOLLOW_BYTES, gather_section, a->gathered, error);
+            log_follow(a->options.log, 0, &a->at, FOLLOW_BYTES, gather_section, a->gathered, error);
         if (err)
             return err;
         if (same_place(before, a->at))
             break;
     }
+    return ERR_OK;
+}
+
+/* As much as is there, up to the bound of a batch. */
+static enum err gather(struct aggregator *a, struct error *error)
+{
+    bool was_empty = coalesce_is_empty(a->gathered);
+    enum err err = a->by_lane ? gather_lanes(a, error) : gather_log(a, error);
+    if (err)
+        return err;
     if (was_empty)
         a->gathered_ns = now_ns_of(a);
     return ERR_OK;
@@ -237,10 +177,12 @@ static enum err gather(struct aggregator *a, struct error *error)
 /* Goes on from where the store says that it is. */
 static void go_on_from(struct aggregator *a, const struct state_mark *mark)
 {
-    bool is_further = is_before(a->mark.position, mark->position);
+    bool is_further = a->by_lane || is_before(a->mark.position, mark->position);
     a->mark = *mark;
     a->at = mark->position;
     coalesce_begin(a->gathered, mark);
+    if (a->by_lane)
+        lanes_begin(&a->lanes, mark);
     lock_take(&a->lock);
     a->published = *mark;
     a->read = mark->position;
@@ -272,16 +214,68 @@ static enum err look_at_mark(struct aggregator *a, struct error *error)
         err = check_log(a, mark.position, error);
     if (err)
         return err;
-    if (!same_place(mark.position, a->mark.position))
+    bool is_elsewhere = a->by_lane ? a->must_begin || lanes_differ(&a->lanes, &a->mark, &mark)
+                                   : !same_place(mark.position, a->mark.position);
+    if (is_elsewhere)
         go_on_from(a, &mark);
     a->must_look = false;
+    a->must_begin = false;
+    return ERR_OK;
+}
+
+/* Other processes bring other lanes into the store. */
+static enum err see_others(struct aggregator *a, struct error *error)
+{
+    uint64_t now_ns = now_ns_of(a);
+    uint64_t every_ms = a->lanes.held ? SEE_SOON_MS : SEE_EVERY_MS;
+    if (now_ns < a->see_ns && now_ns + every_ms * MS_NS >= a->see_ns)
+        return ERR_OK;
+    a->see_ns = now_ns + every_ms * MS_NS;
+    struct state_mark mark;
+    enum err err = store_mark(a->options.store, &mark, error);
+    if (err)
+        return err;
+    if (lanes_differ(&a->lanes, &a->mark, &mark)) {
+        go_on_from(a,
+                   &mark); /* a standby that lags behind has taken over, or another has our lane */
+        return ERR_OK;
+    }
+    coalesce_see(a->gathered, &mark, a->lanes.owned);
+    for (unsigned lane = 0; lane < LIMIT_CELLS; lane++) {
+        if (a->lanes.owned >> lane & 1)
+            mark.sequences[lane] = a->mark.sequences[lane];
+        a->mark.sequences[lane] = mark.sequences[lane];
+    }
+    lock_take(&a->lock);
+    for (unsigned lane = 0; lane < LIMIT_CELLS; lane++) {
+        if (!(a->lanes.owned >> lane & 1))
+            a->published.lanes[lane] = mark.lanes[lane];
+        a->published.sequences[lane] = mark.sequences[lane];
+    }
+    lock_release(&a->lock);
+    if (a->options.hot)
+        hot_saved(a->options.hot, mark.sequences);
     return ERR_OK;
 }
 
 /* --- flushing --- */
 
+static void tell_of_poison(struct aggregator *a, const struct store_poison *poison, unsigned lane)
+{
+    log_dead(a->options.log,
+             &(struct log_letter){
+                 .lane = lane,
+                 .position = poison->position,
+                 .event_id = {(const char *)poison->event_id, sizeof(poison->event_id)},
+                 .reason = slice_of(poison->reason),
+                 .raw = poison->raw,
+             });
+}
+
 static void count_refusals(struct aggregator *a, const struct store_batch *batch)
 {
+    for (size_t i = 0; i < batch->poison_count; i++)
+        tell_of_poison(a, &batch->poison[i], coalesce_poison_lane(a->gathered, i));
     uint64_t refused = 0;
     const struct store_unit *first = NULL;
     for (size_t i = 0; i < batch->unit_count; i++) {
@@ -341,11 +335,13 @@ static enum err flush(struct aggregator *a, struct error *error)
     uint64_t started_ns = now_ns_of(a);
     uint64_t events = coalesce_events(a->gathered);
     struct store_batch *batch = coalesce_finish(a->gathered, a->at, now_ms_of(a));
+    struct state_mark expected = batch->after;
     enum err err = store_apply(a->options.store, batch, error);
     if (err == ERR_INVALID) {
         message_warning("the store is not where it was left: going on from where it is "
                         "reason=\"%s\"",
                         error->text);
+        a->must_begin = true;
         return look_at_mark(a, error);
     }
     if (err)
@@ -353,15 +349,68 @@ static enum err flush(struct aggregator *a, struct error *error)
 
     count_refusals(a, batch);
     a->mark = batch->after;
+    if (a->by_lane)
+        lanes_applied(&a->lanes, batch);
     note_flush(a, events, now_ns_of(a) - started_ns);
+    if (a->by_lane && lanes_differ(&a->lanes, &expected, &a->mark)) {
+        go_on_from(a, &batch->after); /* it has gone back in lanes that were not in the batch */
+        return ERR_OK;
+    }
     if (a->options.hot)
         hot_saved(a->options.hot, a->mark.sequences);
     coalesce_begin(a->gathered, &a->mark);
     return ERR_OK;
 }
 
+static void tell_of_stuck(struct aggregator *a)
+{
+    bool is_new = a->stats.lanes_stuck == 0 && a->lanes.stuck != 0 && a->has_missed;
+    lock_take(&a->lock);
+    a->stats.lanes_stuck = a->has_missed ? (uint64_t)__builtin_popcountll(a->lanes.stuck) : 0;
+    (void)snprintf(a->stats.stuck_reason, sizeof(a->stats.stuck_reason), "%.199s",
+                   a->stats.lanes_stuck > 0 ? a->lanes.why.text : "");
+    lock_release(&a->lock);
+    if (is_new)
+        message_error("the log does not go on where the store is: nothing is left out, the lane "
+                      "waits, and is looked at again and again reason=\"%s\"",
+                      a->lanes.why.text);
+}
+
+/* Another may have carried over what is missing, and the log has let go of it: the store knows. */
+static enum err look_at_stuck(struct aggregator *a, struct error *error)
+{
+    uint64_t now_ns = now_ns_of(a);
+    tell_of_stuck(a);
+    if (a->lanes.stuck == 0) {
+        a->has_missed = false;
+        return ERR_OK;
+    }
+    if (now_ns < a->stuck_ns)
+        return ERR_OK;
+    a->stuck_ns = now_ns + (uint64_t)STUCK_EVERY_MS * MS_NS;
+    enum err err = coalesce_is_empty(a->gathered) ? ERR_OK : flush(a, error);
+    a->has_missed = true; /* unless it is there when we look again */
+    a->must_look = a->must_begin = true;
+    return err;
+}
+
+/* Who owns which lane, how far others are, and what is new. */
+static enum err follow_lanes(struct aggregator *a, struct error *error)
+{
+    if (!a->options.idles && lanes_look(&a->lanes))
+        a->must_look = a->must_begin = true;
+    enum err err = a->must_look ? look_at_mark(a, error) : ERR_OK;
+    if (!err)
+        err = see_others(a, error);
+    if (!err)
+        err = gather(a, error);
+    return err ? err : look_at_stuck(a, error);
+}
+
 static bool is_hurried(struct aggregator *a)
 {
+    if (a->by_lane)
+        return coalesce_has_epoch(a->gathered) || atomic_exchange(&a->hurry_all, false);
     lock_take(&a->lock);
     bool is_hurried = is_before(a->mark.position, a->hurry);
     lock_release(&a->lock);
@@ -377,198 +426,26 @@ static bool must_flush(struct aggregator *a, uint64_t now_ns)
            now_ns - a->gathered_ns >= a->options.flush_interval_ms * (uint64_t)MS_NS;
 }
 
-/* --- what waits in the store --- */
-
-struct waiting {
-    struct aggregator *a;
-    unsigned char event_id[STORE_EVENT_ID_BYTES];
-};
-
-static void keep_letter(void *arg, const struct store_letter *letter)
-{
-    struct waiting *waiting = arg;
-    memcpy(waiting->event_id, letter->event_id, sizeof(waiting->event_id));
-    waiting->a->raw.size = 0;
-    (void)buffer_append_slice(&waiting->a->raw, letter->raw);
-}
-
-/* Tries the unit that is due, if one is. */
-static enum err retry_one(struct aggregator *a, bool *ret_did, struct error *error)
-{
-    struct waiting waiting = {.a = a};
-    *ret_did = false;
-    enum err err = store_due(a->options.store, now_ms_of(a), keep_letter, &waiting, error);
-    if (err)
-        return err == ERR_NOT_FOUND ? ERR_OK : err;
-
-    struct store_unit *unit;
-    struct error cause = {.text = ""};
-    err = coalesce_raw_unit(a->again, buffer_slice(&a->raw), waiting.event_id, &unit, &cause);
-    if (err)
-        return error_set(error, err, "a unit that waits cannot be read: %.180s", cause.text);
-    err = store_retry(a->options.store, unit, now_ms_of(a), error);
-    if (err == ERR_NOT_FOUND || err == ERR_BUSY)
-        return ERR_OK; /* somebody has dealt with it; we'll look again */
-    if (err)
-        return err;
-    *ret_did = true;
-
-    char id[128];
-    message_quote(id, sizeof(id), unit->id);
-    if (unit->code == ERR_OK)
-        message_info("a unit that was refused is applied now id=%s", id);
-    if (unit->code == ERR_DENIED) {
-        message_error("the store has refused a unit for the last time: it is a dead letter now "
-                      "id=%s reason=\"%s\"",
-                      id, unit->reason);
-        lock_take(&a->lock);
-        a->stats.failed++;
-        lock_release(&a->lock);
-    }
-    return ERR_OK;
-}
-
-/* --- in the background --- */
-
-static int64_t before(int64_t now_ms, uint64_t keep_ms)
-{
-    return keep_ms == 0 ? 0 : now_ms - (int64_t)keep_ms;
-}
-
-static enum err thin(struct aggregator *a, bool *ret_did, struct error *error)
-{
-    const struct aggregator_options *options = &a->options;
-    int64_t now_ms = now_ms_of(a);
-    uint64_t removed = 0;
-    enum err err = store_thin(options->store, before(now_ms, options->keep_events_ms),
-                              before(now_ms, options->keep_history_ms),
-                              before(now_ms, options->keep_keys_ms), THIN_ROWS, &removed, error);
-    *ret_did = removed > 0;
-    return err;
-}
-
-static enum err trim(struct aggregator *a, bool *ret_did, struct error *error)
-{
-    uint64_t bytes = 0;
-    *ret_did = false;
-    if (atomic_load(&a->trim_holds) > 0)
-        return ERR_OK;
-    enum err err = trim_step(a->trim, a->mark.position, &bytes, error);
-    *ret_did = bytes > 0;
-    lock_take(&a->lock);
-    a->stats.trimmed_bytes += bytes;
-    lock_release(&a->lock);
-    return err;
-}
-
-typedef enum err chore_fn(struct aggregator *a, bool *ret_did, struct error *error);
-
-/* A chore whose time has come; it comes again at once as long as it finds something to do. */
-static enum err run_chore(struct aggregator *a, chore_fn *chore, uint64_t *next_ns,
-                          uint64_t every_ms, bool *did, struct error *error)
-{
-    uint64_t now_ns = now_ns_of(a);
-    if (now_ns < *next_ns)
-        return ERR_OK;
-    bool found = false;
-    enum err err = chore(a, &found, error);
-    if (!found)
-        *next_ns = now_ns + every_ms * MS_NS;
-    *did = *did || found;
-    return err;
-}
-
-static enum err rest(struct aggregator *a, uint64_t now_ns, struct error *error)
-{
-    if (a->has_rested || now_ns - a->busy_ns < (uint64_t)REST_AFTER_MS * MS_NS)
-        return ERR_OK;
-    a->has_rested = true;
-    return store_rest(a->options.store, error);
-}
-
-/* --- asking --- */
-
-static void serve_asks(struct aggregator *a)
-{
-    pthread_mutex_lock(&a->asks_mutex);
-    while (a->asks) {
-        struct ask *ask = a->asks;
-        a->asks = ask->next;
-        pthread_mutex_unlock(&a->asks_mutex);
-        ask->run(ask->arg, a->options.store);
-        a->must_look = true; /* a reload of the mark is cheap, and it may have moved */
-        pthread_mutex_lock(&a->asks_mutex);
-        ask->is_done = true;
-        pthread_cond_broadcast(&a->asks_done);
-    }
-    pthread_mutex_unlock(&a->asks_mutex);
-}
-
-void aggregator_ask(struct aggregator *aggregator, aggregator_ask_fn *run, void *arg)
-{
-    assert(aggregator && run);
-
-    struct ask ask = {.run = run, .arg = arg};
-    pthread_mutex_lock(&aggregator->asks_mutex);
-    if (!aggregator->runs) {
-        run(arg, aggregator->options.store);
-        pthread_mutex_unlock(&aggregator->asks_mutex);
-        return;
-    }
-    struct ask **end = &aggregator->asks;
-    while (*end)
-        end = &(*end)->next;
-    *end = &ask;
-    bell_ring(&aggregator->bell);
-    while (!ask.is_done)
-        pthread_cond_wait(&aggregator->asks_done, &aggregator->asks_mutex);
-    pthread_mutex_unlock(&aggregator->asks_mutex);
-}
-
-static void do_nothing(void *arg, struct store *store)
-{
-    (void)arg;
-    (void)store;
-}
-
-void aggregator_hold_trim(struct aggregator *aggregator)
-{
-    assert(aggregator);
-
-    atomic_fetch_add(&aggregator->trim_holds, 1);
-    if (aggregator->options.log_keep_ms > 0 || aggregator->options.log_keep_bytes > 0)
-        aggregator_ask(aggregator, do_nothing, NULL); /* what was under way is done then */
-}
-
-void aggregator_release_trim(struct aggregator *aggregator)
-{
-    assert(aggregator);
-
-    unsigned before = atomic_fetch_sub(&aggregator->trim_holds, 1);
-    assert(before > 0);
-    (void)before;
-}
-
 /* --- steps --- */
 
 /* What there is to do, the most urgent first. */
 static enum err work(struct aggregator *a, bool *did, struct error *error)
 {
     enum err err = ERR_OK;
-    if (a->must_look)
-        err = look_at_mark(a, error);
-    if (!err)
-        err = gather(a, error);
+    if (a->by_lane) {
+        err = follow_lanes(a, error);
+    } else {
+        if (a->must_look)
+            err = look_at_mark(a, error);
+        if (!err)
+            err = gather(a, error);
+    }
     if (!err && must_flush(a, now_ns_of(a))) {
         err = flush(a, error);
-        *did = !err;
+        *did = *did || !err;
     }
-    if (!err)
-        err = run_chore(a, retry_one, &a->due_ns, DUE_EVERY_MS, did, error);
-    if (!err && !a->is_stopping)
-        err = run_chore(a, thin, &a->thin_ns, THIN_EVERY_MS, did, error);
-    if (!err && !a->is_stopping)
-        err = run_chore(a, trim, &a->trim_ns, TRIM_EVERY_MS, did, error);
+    if (!err && !a->options.idles)
+        err = aggregator_do_chores(a, did, error);
     return err;
 }
 
@@ -582,6 +459,12 @@ static void publish(struct aggregator *a)
     a->seen.events = coalesce_events(a->gathered);
     a->seen.bytes = coalesce_bytes(a->gathered);
     a->seen.oldest_ms = coalesce_oldest_ms(a->gathered);
+    if (a->by_lane) {
+        a->seen.owned = a->lanes.owned;
+        memcpy(a->seen.lanes, a->lanes.at, sizeof(a->seen.lanes));
+        a->stats.lanes = (uint64_t)__builtin_popcountll(a->lanes.owned);
+        a->stats.lanes_held = (uint64_t)__builtin_popcountll(a->lanes.held);
+    }
     lock_release(&a->lock);
 }
 
@@ -590,7 +473,7 @@ uint64_t aggregator_step(struct aggregator *aggregator)
     assert(aggregator);
 
     struct aggregator *a = aggregator;
-    serve_asks(a);
+    aggregator_serve_asks(a);
     uint64_t now_ns = now_ns_of(a);
     if (is_paused(a, now_ns)) {
         publish(a);
@@ -605,7 +488,7 @@ uint64_t aggregator_step(struct aggregator *aggregator)
         a->busy_ns = now_ns_of(a);
         a->has_rested = false;
     } else if (!err && !a->is_stopping) {
-        err = rest(a, now_ns, &error);
+        err = aggregator_rest(a, now_ns, &error);
     }
     if (err)
         pause_for(a, &error);
@@ -628,10 +511,12 @@ static enum err note_section(void *arg, struct slice section, struct log_positio
 /* The log may end in a segment of which nothing is there yet, and which we do not enter. */
 static bool has_read_all(const struct aggregator *a)
 {
+    if (a->by_lane)
+        return a->has_read && !a->must_look;
     struct log_position at = a->at;
     bool has_more = false;
-    return same_place(at, log_end(a->options.log)) ||
-           (!log_follow(a->options.log, &at, 1, note_section, &has_more, NULL) && !has_more);
+    return same_place(at, log_end(a->options.log, 0)) ||
+           (!log_follow(a->options.log, 0, &at, 1, note_section, &has_more, NULL) && !has_more);
 }
 
 bool aggregator_flush(struct aggregator *aggregator)
@@ -658,9 +543,21 @@ static bool is_all_flushed(struct aggregator *a)
     return stats.pending_bytes == 0 && coalesce_is_empty(a->gathered) && has_read_all(a);
 }
 
+/* What is in the log is somebody else's from now on; what was gathered need not be read twice. */
+static void finish_lanes(struct aggregator *a)
+{
+    struct error error = {.text = ""};
+    if (a->failures == 0 && !a->must_look && !coalesce_is_empty(a->gathered) && flush(a, &error))
+        message_debug("the last batch was not applied, another will be reason=\"%s\"", error.text);
+}
+
 static void finish(struct aggregator *a)
 {
     a->is_stopping = true;
+    if (a->by_lane) {
+        finish_lanes(a);
+        return;
+    }
     while (a->failures == 0 && now_ns_of(a) < atomic_load(&a->stop_ns)) {
         uint64_t wait_ms = aggregator_step(a);
         if (is_all_flushed(a))
@@ -712,72 +609,4 @@ void aggregator_stop(struct aggregator *aggregator, uint64_t within_ms)
     (void)pthread_join(aggregator->thread, NULL);
     aggregator->runs = false;
     aggregator->is_stopping = false;
-}
-
-/* --- what others want to know --- */
-
-bool aggregator_hurry(struct aggregator *aggregator, struct log_position until)
-{
-    assert(aggregator);
-
-    lock_take(&aggregator->lock);
-    bool waits = is_before(aggregator->read, until);
-    if (is_before(aggregator->hurry, until))
-        aggregator->hurry = until;
-    lock_release(&aggregator->lock);
-    if (waits)
-        bell_ring(&aggregator->bell);
-    return waits;
-}
-
-void aggregator_mark(struct aggregator *aggregator, struct state_mark *ret_mark)
-{
-    assert(aggregator && ret_mark);
-
-    lock_take(&aggregator->lock);
-    *ret_mark = aggregator->published;
-    lock_release(&aggregator->lock);
-}
-
-static uint64_t bytes_between(struct aggregator *a, struct log_position from,
-                              struct log_position to)
-{
-    if (from.segment == to.segment)
-        return to.offset > from.offset ? to.offset - from.offset : 0;
-    struct log_segment segments[LAG_SEGMENTS];
-    size_t count = log_segments(a->options.log, segments, LAG_SEGMENTS);
-    uint64_t bytes = to.offset;
-    for (size_t i = 0; i < count && i < LAG_SEGMENTS; i++)
-        if (segments[i].number >= from.segment && segments[i].number < to.segment)
-            bytes += segments[i].bytes;
-    return bytes > from.offset ? bytes - from.offset : 0;
-}
-
-/* What nobody has read yet is counted as if it were like what was. */
-static void fill_in_lag(struct aggregator *a, struct pipeline_stats *stats, uint64_t unread)
-{
-    uint64_t bytes = a->seen.bytes + a->seen.all_bytes;
-    uint64_t events = a->seen.events + a->stats.events;
-    double events_a_byte = bytes > 0 ? (double)events / (double)bytes : 1.0 / USUAL_EVENT_BYTES;
-    stats->lag_bytes = a->seen.bytes + unread;
-    stats->lag_events = a->seen.events + (uint64_t)((double)unread * events_a_byte);
-    int64_t oldest_ms = a->seen.oldest_ms;
-    if (oldest_ms == 0 && stats->lag_events > 0)
-        oldest_ms = a->seen.applied_ms;
-    int64_t age_ms = oldest_ms > 0 ? now_ms_of(a) - oldest_ms : 0;
-    stats->lag_ms = age_ms > 0 ? age_ms : 0;
-}
-
-void aggregator_stats(struct aggregator *aggregator, struct pipeline_stats *stats)
-{
-    assert(aggregator && stats);
-
-    lock_take(&aggregator->lock);
-    struct log_position at = aggregator->seen.at;
-    lock_release(&aggregator->lock);
-    uint64_t unread = bytes_between(aggregator, at, log_end(aggregator->options.log));
-    lock_take(&aggregator->lock);
-    *stats = aggregator->stats;
-    fill_in_lag(aggregator, stats, unread);
-    lock_release(&aggregator->lock);
 }

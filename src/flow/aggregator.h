@@ -9,8 +9,12 @@
  * What the store refuses waits in the store and is tried again from here. A store that does not
  * answer is nobody's fault: everything waits, and it is asked again, for ever.
  *
- * The aggregator is the store's one writer. Who else wants to write asks it. It has a
- * thread of its own, or is driven step by step (tests, the simulator). */
+ * Of a log with many lanes it carries those that are its own (flow/lanes.h): there may be several
+ * aggregators, in several processes, and each is the writer of its lanes. Nothing is left out: a
+ * gap in a lane is told and waited for.
+ *
+ * The aggregator is the store's one writer in its process. Who else wants to write asks it. It has
+ * a thread of its own, or is driven step by step (tests, the simulator). */
 #ifndef FLOW_AGGREGATOR_H
 #define FLOW_AGGREGATOR_H
 
@@ -32,6 +36,8 @@ struct aggregator_options {
     struct store *store;
     struct hot *hot; /* told what is saved; may be NULL */
     const struct kinds *kinds;
+    bool idles; /* a log of many lanes: carries none of them, and does no chores; it only asks how
+                 * far the store is, and writes what others ask for */
 
     uint64_t flush_interval_ms;
     uint64_t flush_events;
@@ -48,7 +54,8 @@ struct aggregator_options {
     void *begin_arg;
 };
 
-/* `mark` is where the store is. */
+/* `mark` is where the store is; of a log with many lanes it is asked for when the work begins, and
+ * may be all zero. */
 struct aggregator *aggregator_new(const struct aggregator_options *options,
                                   const struct state_mark *mark);
 void aggregator_free(struct aggregator *aggregator);
@@ -79,6 +86,9 @@ void aggregator_release_trim(struct aggregator *aggregator);
 /* Somebody waits for the log up to `until`: it is flushed without waiting for the interval. False
  * if there is nothing of it to flush. Any thread. */
 bool aggregator_hurry(struct aggregator *aggregator, struct log_position until);
+
+/* Somebody waits for what is in the log now, of one with many lanes. Any thread. */
+void aggregator_hurry_all(struct aggregator *aggregator);
 
 /* How far the store is now. Any thread. */
 void aggregator_mark(struct aggregator *aggregator, struct state_mark *ret_mark);

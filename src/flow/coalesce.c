@@ -18,6 +18,7 @@
 #include "core/bucket.h"
 #include "core/key.h"
 #include "core/raw.h"
+#include "core/sequence.h"
 #include "core/user.h"
 
 #define BLOCK_BYTES ((size_t)4 << 20) /* of copies; a unit's raw events may need more */
@@ -86,11 +87,16 @@ struct coalesce {
     size_t repair_room;
     struct store_poison *poison;
     char (*reasons)[STORE_REASON_BYTES];
+    unsigned char *poison_lanes;
     size_t poison_count;
     size_t poison_room;
 
     struct state_mark mark; /* where the batch begins, and then how far it is */
     struct log_position before;
+    uint64_t before_sequences[LIMIT_CELLS];
+    uint64_t lanes; /* that were moved, a bit each */
+    unsigned lane;  /* that is being taken */
+    bool has_epoch;
     struct store_batch batch;
     uint64_t events;
     uint64_t bytes;
@@ -209,6 +215,7 @@ void coalesce_free(struct coalesce *coalesce)
     free(coalesce->repairs);
     free(coalesce->poison);
     free(coalesce->reasons);
+    free(coalesce->poison_lanes);
     free(coalesce);
 }
 
@@ -219,6 +226,10 @@ void coalesce_begin(struct coalesce *coalesce, const struct state_mark *mark)
     clear(coalesce);
     coalesce->mark = *mark;
     coalesce->before = mark->position;
+    memcpy(coalesce->before_sequences, mark->sequences, sizeof(mark->sequences));
+    coalesce->lanes = 0;
+    coalesce->lane = 0;
+    coalesce->has_epoch = false;
     coalesce->events = 0;
     coalesce->bytes = 0;
     coalesce->oldest_ms = 0;
@@ -424,6 +435,8 @@ static void apply_event(struct coalesce *c, uint32_t number, const struct event 
     case EVENT_DELETE:
     case EVENT_NOTHING:
     case EVENT_REPAIR:
+    case EVENT_EPOCH:
+    case EVENT_AFTER:
         break;
     }
 }
@@ -457,7 +470,7 @@ static void take_event(struct coalesce *c, struct event *event, struct slice byt
         c->repairs[c->repair_count++] = *event;
         return;
     }
-    if (event->type != EVENT_NOTHING) {
+    if (event_changes(event->type)) {
         struct slice id = event->id;
         uint8_t kind;
         if (event->type == EVENT_CREATE)
@@ -479,12 +492,24 @@ static void add_poison(struct coalesce *c, struct slice raw, struct log_position
         c->poison_room = c->poison_room ? c->poison_room * 2 : 4;
         c->poison = memory_resize(c->poison, c->poison_room * sizeof(*c->poison));
         c->reasons = memory_resize(c->reasons, c->poison_room * sizeof(*c->reasons));
+        c->poison_lanes = memory_resize(c->poison_lanes, c->poison_room);
     }
     struct store_poison *poison = &c->poison[c->poison_count];
     *poison = (struct store_poison){.position = position, .raw = raw, .time_ms = c->now_ms};
     uuid_make7(poison->event_id, c->now_ms, (uint32_t)c->poison_count, env_random(c->env));
     (void)snprintf(c->reasons[c->poison_count], STORE_REASON_BYTES, "%.190s", error->text);
+    c->poison_lanes[c->poison_count] = (unsigned char)c->lane;
     c->poison_count++;
+}
+
+/* The origin begins anew: what was its last event? One that began and then had none has ended
+ * nothing. */
+static void end_epoch(struct coalesce *c, uint32_t origin)
+{
+    uint64_t last = c->mark.sequences[origin];
+    if (last == 0 || sequence_n(last) > 0)
+        c->mark.ended[origin] = last;
+    c->has_epoch = true;
 }
 
 /* Does the store have this event? Whatever is behind counts as seen from now on. */
@@ -495,6 +520,8 @@ static bool is_old(struct coalesce *c, const struct event *event)
     uint64_t *seen = &c->mark.sequences[event->origin];
     if (event->sequence <= *seen)
         return true;
+    if (event->type == EVENT_EPOCH)
+        end_epoch(c, event->origin);
     *seen = event->sequence;
     return false;
 }
@@ -536,6 +563,114 @@ void coalesce_take(struct coalesce *coalesce, struct slice section, struct log_p
     coalesce->bytes += section.size;
 }
 
+/* --- lanes --- */
+
+/* Does anything in the section have to come after something that is not there yet? What cannot be
+ * read is met again when it is taken. */
+static bool must_wait(const struct coalesce *c, struct section_reader reader)
+{
+    struct event event;
+    while (!section_next(&reader, &event, NULL)) {
+        bool waits = event.type == EVENT_AFTER && event.after_origin < LIMIT_CELLS &&
+                     event.after_origin != event.origin &&
+                     event.sequence > c->mark.sequences[event.origin] &&
+                     c->mark.sequences[event.after_origin] < event.after_sequence;
+        event_done(&event);
+        if (waits)
+            return true;
+    }
+    return false;
+}
+
+/* Has the section's turn come? */
+static enum err check_turn(struct coalesce *c, unsigned lane, const struct section_reader *reader,
+                           uint64_t last, struct error *error)
+{
+    uint64_t seen = c->mark.sequences[lane];
+    uint64_t first = reader->first_sequence;
+    if (first > seen && !sequence_follows(seen, first))
+        return error_set(error, ERR_CORRUPT,
+                         "lane %u: events are missing between epoch %" PRIu64 ", number %" PRIu64
+                         " and epoch %" PRIu64 ", number %" PRIu64,
+                         lane, sequence_epoch(seen), sequence_n(seen), sequence_epoch(first),
+                         sequence_n(first));
+    return last > seen && must_wait(c, *reader) ? ERR_BUSY : ERR_OK;
+}
+
+static void move_lane(struct coalesce *c, unsigned lane, struct log_position next)
+{
+    c->mark.lanes[lane] = next;
+    c->lanes |= UINT64_C(1) << lane;
+}
+
+/* Bytes that are no section of this lane have no place among its events. */
+static void take_stray(struct coalesce *c, unsigned lane, struct slice bytes,
+                       struct log_position next, const struct error *error)
+{
+    c->lane = lane;
+    add_poison(c, keep(c, bytes), next, error);
+    c->bytes += bytes.size;
+    move_lane(c, lane, next);
+}
+
+enum err coalesce_take_lane(struct coalesce *coalesce, unsigned lane, struct slice section,
+                            struct log_position next, struct error *error)
+{
+    assert(coalesce && lane < LIMIT_CELLS);
+
+    struct section_reader reader;
+    struct error cause = {.text = ""};
+    if (section_open(&reader, section, &cause) || reader.left == 0) {
+        take_stray(coalesce, lane, section, next, &cause);
+        return ERR_OK;
+    }
+    if (reader.origin != lane) {
+        error_set(&cause, ERR_CORRUPT, "a section of cell %u in lane %u", reader.origin, lane);
+        take_stray(coalesce, lane, section, next, &cause);
+        return ERR_OK;
+    }
+    uint64_t last = reader.first_sequence + reader.left - 1;
+    enum err err = check_turn(coalesce, lane, &reader, last, error);
+    if (err)
+        return err;
+    coalesce->lane = lane;
+    uint64_t *seen = &coalesce->mark.sequences[lane];
+    if (last > *seen) {
+        coalesce_take(coalesce, section, next);
+        *seen = last; /* also when some of it is a dead letter now: what follows does follow */
+    }
+    move_lane(coalesce, lane, next);
+    return ERR_OK;
+}
+
+void coalesce_see(struct coalesce *coalesce, const struct state_mark *mark, uint64_t owned)
+{
+    assert(coalesce && mark);
+
+    for (unsigned lane = 0; lane < LIMIT_CELLS; lane++) {
+        if (owned >> lane & 1)
+            continue;
+        coalesce->mark.lanes[lane] = mark->lanes[lane];
+        coalesce->mark.sequences[lane] = mark->sequences[lane];
+        coalesce->mark.ended[lane] = mark->ended[lane];
+        coalesce->mark.incarnations[lane] = mark->incarnations[lane];
+    }
+}
+
+bool coalesce_has_epoch(const struct coalesce *coalesce)
+{
+    return coalesce->has_epoch;
+}
+
+unsigned coalesce_poison_lane(const struct coalesce *coalesce, size_t poison)
+{
+    assert(poison < coalesce->poison_count);
+
+    return coalesce->poison_lanes[poison];
+}
+
+/* --- figures --- */
+
 uint64_t coalesce_events(const struct coalesce *coalesce)
 {
     return coalesce->events;
@@ -558,7 +693,7 @@ int64_t coalesce_last_ms(const struct coalesce *coalesce)
 
 bool coalesce_is_empty(const struct coalesce *coalesce)
 {
-    return coalesce->events == 0 && coalesce->poison_count == 0;
+    return coalesce->events == 0 && coalesce->poison_count == 0 && coalesce->lanes == 0;
 }
 
 /* --- the batch --- */
@@ -633,7 +768,12 @@ struct store_batch *coalesce_finish(struct coalesce *coalesce, struct log_positi
         .after = coalesce->mark,
         .now_ms = now_ms,
     };
-    coalesce->batch.after.position = position;
+    coalesce->batch.lanes = coalesce->lanes;
+    if (coalesce->lanes)
+        memcpy(coalesce->batch.before_sequences, coalesce->before_sequences,
+               sizeof(coalesce->before_sequences));
+    else
+        coalesce->batch.after.position = position;
     return &coalesce->batch;
 }
 

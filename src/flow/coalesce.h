@@ -30,6 +30,25 @@ void coalesce_begin(struct coalesce *coalesce, const struct state_mark *mark);
  * becomes poison: the whole section, or the rest of it from the first bad event on. */
 void coalesce_take(struct coalesce *coalesce, struct slice section, struct log_position next);
 
+/* The same of a log of many lanes, where nothing may be missing: what is there already is left
+ * out, an epoch is noted, and what has to come after something else waits for it.
+ *   ERR_OK       it was taken, or has been before
+ *   ERR_BUSY     its turn has not come (EVENT_AFTER): nothing was taken; offer it again
+ *   ERR_CORRUPT  events are missing before it: nothing was taken
+ * The batch is then one of lanes. */
+enum err coalesce_take_lane(struct coalesce *coalesce, unsigned lane, struct slice section,
+                            struct log_position next, struct error *error);
+
+/* Lanes that others carry may have come further: so says the store. `owned`: ours, which are as
+ * far as the batch is. */
+void coalesce_see(struct coalesce *coalesce, const struct state_mark *mark, uint64_t owned);
+
+/* Did an origin begin a new epoch in this batch? Somebody waits for the store to know it. */
+bool coalesce_has_epoch(const struct coalesce *coalesce);
+
+/* The lane of a poison of the batch. */
+unsigned coalesce_poison_lane(const struct coalesce *coalesce, size_t poison);
+
 /* Events taken so far (late ones and mere keys included, those the store has not), bytes
  * of the log, and the times of the oldest and of the last event; 0 = none. */
 uint64_t coalesce_events(const struct coalesce *coalesce);
@@ -37,10 +56,12 @@ uint64_t coalesce_bytes(const struct coalesce *coalesce);
 int64_t coalesce_oldest_ms(const struct coalesce *coalesce);
 int64_t coalesce_last_ms(const struct coalesce *coalesce);
 
-/* Is there anything that the store has to be told? */
+/* Is there anything that the store has to be told? How far a lane is counts, too, also when
+ * nothing but repetitions stood there: somebody may wait for that place. */
 bool coalesce_is_empty(const struct coalesce *coalesce);
 
-/* The batch, which lives until the next begin, and goes up to `position`. */
+/* The batch, which lives until the next begin, and goes up to `position`; of lanes: as far as was
+ * taken of each. */
 struct store_batch *coalesce_finish(struct coalesce *coalesce, struct log_position position,
                                     int64_t now_ms);
 

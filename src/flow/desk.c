@@ -434,6 +434,9 @@ enum err seat_run(struct desk_seat *seat, struct op *ops, size_t count, struct e
         (void)bell_wait(&seat->bell, 1);
         is_cold = run_cold(seat, ops, count);
     }
+    for (size_t i = 0; i < count; i++)
+        if (ops[i].sequence > seat->sequences[ops[i].cell])
+            seat->sequences[ops[i].cell] = ops[i].sequence;
     return ERR_OK;
 }
 
@@ -458,11 +461,39 @@ static void wait_for_durable(struct desk_seat *seat)
     }
 }
 
+/* Others may carry some of the lanes: the mark is theirs, too, a second old at most. What we did
+ * ourselves may be in an outbox still. */
+static enum err catch_up_lanes(struct desk_seat *seat, struct error *error)
+{
+    struct desk *desk = seat->desk;
+    struct log_position ends[LIMIT_CELLS];
+    for (unsigned lane = 0; lane < LIMIT_CELLS; lane++)
+        ends[lane] = log_end(desk->log, lane);
+    uint64_t until_ns = env_monotonic_ns(desk->options.env) + CATCH_UP_NS;
+    for (;;) {
+        struct state_mark mark;
+        aggregator_mark(desk->options.aggregator, &mark);
+        unsigned lane = 0;
+        while (lane < LIMIT_CELLS && !is_before(mark.lanes[lane], ends[lane]) &&
+               mark.sequences[lane] >= seat->sequences[lane])
+            lane++;
+        if (lane == LIMIT_CELLS)
+            return ERR_OK;
+        if (seat_must_stop(seat) || env_monotonic_ns(desk->options.env) > until_ns)
+            return error_set(error, ERR_UNAVAILABLE,
+                             "the store is too far behind the log; try again later");
+        aggregator_hurry_all(desk->options.aggregator);
+        (void)bell_wait(&seat->bell, 50);
+    }
+}
+
 enum err seat_catch_up(struct desk_seat *seat, struct error *error)
 {
     struct desk *desk = seat->desk;
+    if (desk_is_blind(desk))
+        return catch_up_lanes(seat, error);
     wait_for_durable(seat);
-    struct log_position end = log_end(desk->log);
+    struct log_position end = log_end(desk->log, 0);
     uint64_t until_ns = env_monotonic_ns(desk->options.env) + CATCH_UP_NS;
     struct state_mark mark;
     for (;;) {
@@ -530,13 +561,14 @@ enum err seat_read_log(struct desk_seat *seat, struct log_position from, const u
     struct follower follower = {.visit = visit, .arg = arg};
     struct state_mark mark; /* what the store has is in front of the end */
     aggregator_mark(desk->options.aggregator, &mark);
-    struct log_position end = log_end(desk->log);
+    struct log_position end = log_end(desk->log, 0);
     struct log_position at = from;
     uint64_t all = bytes_of_log(desk->log);
     uint64_t until_ns = UINT64_MAX;
     while (is_before(at, end) || !has_seen(&follower, until, &mark)) {
         struct log_position before = at;
-        enum err err = log_follow(desk->log, &at, FOLLOW_BYTES, follow_section, &follower, error);
+        enum err err =
+            log_follow(desk->log, 0, &at, FOLLOW_BYTES, follow_section, &follower, error);
         if (err)
             return err;
         if (seat_must_stop(seat))
@@ -565,7 +597,8 @@ enum err seat_read_segment(struct desk_seat *seat, uint64_t number, log_visit_fn
     struct log_position at = {number, 0};
     while (at.segment == number) {
         struct log_position before = at;
-        enum err err = log_follow(desk->log, &at, FOLLOW_BYTES, follow_section, &follower, error);
+        enum err err =
+            log_follow(desk->log, 0, &at, FOLLOW_BYTES, follow_section, &follower, error);
         if (follower.is_over)
             return ERR_OK;
         if (err)

@@ -50,6 +50,7 @@ struct desk_recount {
     struct number discarded; /* given up by an operator; part of neither */
     uint64_t events;         /* read for it */
     bool agrees;
+    bool by_store; /* the log is outside: `recount` is what the store has, of the same events */
 };
 enum err desk_recount(struct desk_seat *seat, struct slice id, struct desk_recount *ret,
                       struct error *error);

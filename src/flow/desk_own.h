@@ -18,9 +18,11 @@
 
 struct desk_seat {
     struct desk *desk;
-    unsigned worker;             /* its number as a guest of the hot layer */
-    struct store_reader *reader; /* owned; NULL = not open; seat_reader() */
-    struct bell bell;            /* to sleep by */
+    unsigned worker;                 /* its number as a guest of the hot layer */
+    struct store_reader *reader;     /* owned; NULL = not open; seat_reader() */
+    struct bell bell;                /* to sleep by */
+    uint64_t sequences[LIMIT_CELLS]; /* of the last events that its ops have made, by cell of a hot
+                                      * layer outside */
     pthread_t thread;
     bool runs;
 };
@@ -80,6 +82,17 @@ enum err seat_run(struct desk_seat *seat, struct op *ops, size_t count, struct e
 /* Waits until the store has all that is in the log now. ERR_UNAVAILABLE if it does not get there.
  */
 enum err seat_catch_up(struct desk_seat *seat, struct error *error);
+
+/* What there is of a counter or item now, and what it is the sum of; brought into memory first,
+ * since what waits in the store for a retry counts there. ERR_NOT_FOUND. */
+enum err desk_inspect(struct desk_seat *seat, struct slice target, struct hot_inspection *ret,
+                      struct error *error);
+
+/* Is the log one of many lanes, which others follow? Then it is not read from here. */
+static inline bool desk_is_blind(const struct desk *desk)
+{
+    return desk->log->lanes > 1;
+}
 
 /* Is the desk ending? Long work looks now and then. */
 bool seat_must_stop(const struct desk_seat *seat);

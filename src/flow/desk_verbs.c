@@ -4,8 +4,12 @@
 
 #include "base/match.h"
 #include "base/memory.h"
+#include "flow/compare.h"
 #include "flow/desk_own.h"
 #include "flow/proof.h"
+
+static const char log_is_elsewhere[] =
+    "the log is outside of this server, and not read from here: its events can be read there";
 
 /* --- what an id is about --- */
 
@@ -38,15 +42,13 @@ static bool is_about(const struct desk_seat *seat, const struct subject *subject
 
 /* --- recount --- */
 
-/* What is there now and what it is the sum of; brought into memory first, since what waits in the
- * store for a retry counts there. */
-static enum err inspect(struct desk_seat *seat, const struct subject *subject,
-                        struct hot_inspection *ret, struct error *error)
+enum err desk_inspect(struct desk_seat *seat, struct slice target, struct hot_inspection *ret,
+                      struct error *error)
 {
     struct desk *desk = seat->desk;
     for (unsigned i = 0; i < 4; i++) {
         struct op_describe describe;
-        struct op op = {.kind = OP_DESCRIBE, .id = subject->target, .describe = &describe};
+        struct op op = {.kind = OP_DESCRIBE, .id = target, .describe = &describe};
         enum err err = seat_run(seat, &op, 1, error);
         if (err)
             return err;
@@ -54,7 +56,7 @@ static enum err inspect(struct desk_seat *seat, const struct subject *subject,
         if (op.code)
             return error_set(error, op.code, "%s",
                              service_meaning(desk->options.service, op.code, text));
-        err = hot_inspect(desk->hot, subject->target, ret);
+        err = hot_inspect(desk->hot, target, ret);
         if (err == ERR_OK)
             return ERR_OK;
         if (err != ERR_NOT_FOUND) /* it was dropped in between: once more */
@@ -100,7 +102,7 @@ static enum err recount(struct desk_seat *seat, struct slice id, struct desk_rec
     struct hot_inspection seen = {.value = number_of(0)};
     enum err err = seat_reader(seat, &reader, error);
     if (!err)
-        err = inspect(seat, &subject, &seen, error);
+        err = desk_inspect(seat, subject.target, &seen, error);
     if (err)
         return err;
     if (seen.is_item != (subject.kind != KIND_NONE)) {
@@ -137,11 +139,36 @@ static enum err recount(struct desk_seat *seat, struct slice id, struct desk_rec
     return ERR_OK;
 }
 
+/* What the store has instead of what the log says: the members one by one, or the sum. */
+static enum err recount_in_store(struct desk_seat *seat, struct slice id, struct desk_recount *ret,
+                                 struct error *error)
+{
+    struct subject subject = subject_of(seat, id);
+    struct comparison found;
+    enum err err = compare_count(seat, subject.target, subject.kind, &found, error);
+    if (err)
+        return err;
+    bool is_item = subject.kind != KIND_NONE;
+    *ret = (struct desk_recount){
+        .value = number_copy(&found.hot),
+        .recount = is_item ? number_of(found.members) : number_copy(&found.store),
+        .base = number_of(0),
+        .discarded = number_of(0),
+        .by_store = true,
+    };
+    ret->agrees = number_compare(&ret->value, &ret->recount) == 0 &&
+                  number_compare(&found.store, &ret->recount) == 0;
+    comparison_done(&found);
+    return ERR_OK;
+}
+
 enum err desk_recount(struct desk_seat *seat, struct slice id, struct desk_recount *ret,
                       struct error *error)
 {
     assert(seat && ret);
 
+    if (desk_is_blind(seat->desk))
+        return recount_in_store(seat, id, ret, error);
     aggregator_hold_trim(seat->desk->options.aggregator);
     enum err err = recount(seat, id, ret, error);
     aggregator_release_trim(seat->desk->options.aggregator);
@@ -266,6 +293,8 @@ enum err desk_events(struct desk_seat *seat, struct slice id, uint64_t *cursor, 
 {
     assert(seat && cursor && limit > 0 && visit);
 
+    if (desk_is_blind(seat->desk))
+        return error_set(error, ERR_INVALID, "%s", log_is_elsewhere);
     struct subject subject = subject_of(seat, id);
     struct log_segment *segments = memory_take(SEGMENTS_MAX * sizeof(*segments));
     size_t count = log_segments(seat->desk->log, segments, SEGMENTS_MAX);
@@ -360,6 +389,8 @@ enum err desk_value_at(struct desk_seat *seat, struct slice id, int64_t time_ms,
 {
     assert(seat && ret_value);
 
+    if (desk_is_blind(seat->desk))
+        return error_set(error, ERR_INVALID, "%s", log_is_elsewhere);
     aggregator_hold_trim(seat->desk->options.aggregator);
     enum err err = value_at(seat, id, time_ms, ret_value, error);
     aggregator_release_trim(seat->desk->options.aggregator);

@@ -324,11 +324,18 @@ static void ask_note(void *arg, struct store *store)
 static enum err write_down(struct erasure *erasure, struct error *error)
 {
     struct desk *desk = erasure->seat->desk;
-    char text[160];
-    (void)snprintf(text, sizeof(text),
-                   "%" PRIu64 " reactions withdrawn, %" PRIu64 " rows and %" PRIu64
-                   " sections of the log without the name now",
-                   erasure->withdrawn, erasure->rows, erasure->sections);
+    char text[240];
+    if (desk_is_blind(desk))
+        (void)snprintf(text, sizeof(text),
+                       "%" PRIu64 " reactions withdrawn, %" PRIu64 " rows without the name now; "
+                       "events in the log, which cannot be changed, name the user until its "
+                       "retention ends",
+                       erasure->withdrawn, erasure->rows);
+    else
+        (void)snprintf(text, sizeof(text),
+                       "%" PRIu64 " reactions withdrawn, %" PRIu64 " rows and %" PRIu64
+                       " sections of the log without the name now",
+                       erasure->withdrawn, erasure->rows, erasure->sections);
     struct note_ask ask = {.audit = {.time_ms = env_wall_ms(desk->options.env),
                                      .what = SLICE("erase"),
                                      .id = slice_of(erasure->stub),

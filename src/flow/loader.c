@@ -75,9 +75,15 @@ struct errand {
     bool is_done;
 };
 
+/* With how far the store was in the moment that it speaks of. */
 static void hand_in(struct errand *errand, const struct hot_found *found)
 {
-    hot_loaded(errand->loader->options.hot, errand->want, found);
+    struct loader *loader = errand->loader;
+    struct hot_found dated = *found;
+    uint64_t sequences[LIMIT_CELLS];
+    if (loader->reader && store_seen(loader->reader, sequences))
+        dated.sequences = sequences;
+    hot_loaded(loader->options.hot, errand->want, &dated);
     errand->is_done = true;
 }
 
@@ -339,6 +345,6 @@ void loader_stats(struct loader *loader, struct pipeline_stats *stats)
 {
     assert(loader && stats);
 
-    stats->cold_loads = atomic_load_explicit(&loader->loads, memory_order_relaxed);
-    stats->cold_load_ns_all = atomic_load_explicit(&loader->load_ns, memory_order_relaxed);
+    stats->cold_loads += atomic_load_explicit(&loader->loads, memory_order_relaxed);
+    stats->cold_load_ns_all += atomic_load_explicit(&loader->load_ns, memory_order_relaxed);
 }

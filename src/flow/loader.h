@@ -44,7 +44,7 @@ void loader_stop(struct loader *loader);
 /* Something is wanted. Any thread; fits hot->want. */
 void loader_wake(void *loader);
 
-/* Fills in its part. Any thread. */
+/* Adds its part. Any thread. */
 void loader_stats(struct loader *loader, struct pipeline_stats *stats);
 
 #endif

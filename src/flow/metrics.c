@@ -364,6 +364,8 @@ static void write_pipeline(struct page *page, const struct metrics_sources *from
     const struct pipeline_stats *pipeline = &from->pipeline;
     gauge(page, "tally_pipeline_running", "1 when there is a store behind the log.",
           pipeline->runs);
+    if (!pipeline->runs && from->has_nodes)
+        write_lag(page, pipeline); /* nothing of it is ours */
     if (!pipeline->runs)
         return;
     write_lag(page, pipeline);
@@ -395,6 +397,46 @@ static void write_pipeline(struct page *page, const struct metrics_sources *from
     write_store(page, &pipeline->store);
 }
 
+/* --- many nodes --- */
+
+static uint64_t bits(uint64_t mask)
+{
+    return (uint64_t)__builtin_popcountll(mask);
+}
+
+static void write_relay(struct page *page, const struct relay_stats *relay)
+{
+    gauge(page, "tally_cells_leased", "Cells that this node relays to the log.",
+          bits(relay->leased));
+    gauge(page, "tally_cells_opening", "Cells that are closed, and being opened.",
+          bits(relay->opening));
+    counter(page, "tally_cells_opened_total", "Cells that this node has opened.", relay->opened);
+    counter(page, "tally_cells_kept_total", "Of these: nothing was missing in them.", relay->kept);
+    counter(page, "tally_relay_sections_total", "Sections carried from outboxes to the log.",
+            relay->sections);
+    gauge(page, "tally_answers_waiting", "Groups of answers that wait for the log.",
+          relay->waiting);
+    counter(page, "tally_answers_weak_total", "Groups of answers that left without the log.",
+            relay->weak);
+}
+
+static void write_nodes(struct page *page, const struct metrics_sources *from)
+{
+    if (!from->has_nodes)
+        return;
+    gauge(page, "tally_log_up", "1 while the log's servers answer.", from->log.down_since_ms == 0);
+    if (from->has_relay)
+        write_relay(page, &from->relay);
+    if (!from->pipeline.runs)
+        return;
+    gauge(page, "tally_lanes_owned", "Lanes of the log that this node carries into the store.",
+          from->pipeline.lanes);
+    gauge(page, "tally_lanes_held", "Of these: waiting for another lane.",
+          from->pipeline.lanes_held);
+    gauge(page, "tally_lanes_stuck", "Of these: events are missing in the log.",
+          from->pipeline.lanes_stuck);
+}
+
 enum err metrics_write(struct buffer *to, const struct metrics_sources *sources)
 {
     assert(to && sources && sources->door_count <= METRICS_DOORS_MAX);
@@ -405,6 +447,7 @@ enum err metrics_write(struct buffer *to, const struct metrics_sources *sources)
     write_hot(&page, sources);
     write_log(&page, sources);
     write_pipeline(&page, sources);
+    write_nodes(&page, sources);
     return page.err;
 }
 
@@ -461,6 +504,11 @@ enum err metrics_page(const struct metrics *metrics, struct buffer *to)
     hot_stats(service->hot, &sources.hot);
     log_stats(service->log, &sources.log);
     pipeline_read(service, &sources.pipeline);
+    struct relay *relay = service->relay;
+    sources.has_nodes = service->log->lanes > 1;
+    sources.has_relay = relay != NULL;
+    if (relay)
+        relay_stats(relay, &sources.relay);
     for (size_t i = 0; i < metrics->door_count; i++)
         metrics->doors[i].fill(metrics->doors[i].arg, &sources.doors[i]);
     return metrics_write(to, &sources);

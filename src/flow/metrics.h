@@ -19,6 +19,7 @@
 #include "core/hot.h"
 #include "core/log.h"
 #include "flow/pipeline.h"
+#include "flow/relay.h"
 #include "flow/service.h"
 
 #define METRICS_CONTENT_TYPE "text/plain; version=0.0.4; charset=utf-8"
@@ -83,6 +84,9 @@ struct metrics_sources {
     struct hot_stats hot;
     struct log_stats log;
     struct pipeline_stats pipeline; /* `runs` false: there is none, and its families are left out */
+    bool has_nodes;                 /* counts and log are outside of the process */
+    bool has_relay;                 /* and this node serves */
+    struct relay_stats relay;       /* then */
     struct metrics_door doors[METRICS_DOORS_MAX];
     size_t door_count;
     const struct metrics_hottest *hottest;

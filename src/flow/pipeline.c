@@ -13,28 +13,45 @@
 #include "flow/recovery.h"
 #include "flow/service.h"
 
+/* A hot layer outside takes a round trip for each thing that is loaded: several are at it then. */
+#define LOADERS_OUTSIDE 4u
+
 struct pipeline {
     struct pipeline_options options;
-    struct loader *loader; /* these are owned */
+    struct loader *loaders[LOADERS_OUTSIDE]; /* these are owned */
+    unsigned loader_count;
     struct aggregator *aggregator;
     struct desk *desk;
     char foreign_kinds[200]; /* "love, wow" */
 };
 
+static void wake_loaders(void *arg)
+{
+    struct pipeline *pipeline = arg;
+    for (unsigned i = 0; i < pipeline->loader_count; i++)
+        loader_wake(pipeline->loaders[i]);
+}
+
 struct pipeline *pipeline_new(const struct pipeline_options *options)
 {
-    assert(options && options->env && options->log && options->store && options->hot);
+    assert(options && options->env && options->log && options->store);
+    assert(options->hot || options->log->lanes > 1);
 
     struct pipeline *pipeline = memory_take_zeroed(sizeof(*pipeline));
     pipeline->options = *options;
-    pipeline->loader = loader_new(&(struct loader_options){
+    if (!options->hot)
+        return pipeline;
+    struct loader_options loader_options = {
         .env = options->env,
         .hot = options->hot,
         .store = options->store,
         .keep_keys_ms = options->keep_keys_ms,
-    });
-    options->hot->want = loader_wake;
-    options->hot->want_arg = pipeline->loader;
+    };
+    pipeline->loader_count = options->log->lanes > 1 ? LOADERS_OUTSIDE : 1;
+    for (unsigned i = 0; i < pipeline->loader_count; i++)
+        pipeline->loaders[i] = loader_new(&loader_options);
+    options->hot->want = wake_loaders;
+    options->hot->want_arg = pipeline;
     return pipeline;
 }
 
@@ -44,7 +61,8 @@ void pipeline_free(struct pipeline *pipeline)
         return;
     desk_free(pipeline->desk);
     aggregator_free(pipeline->aggregator);
-    loader_free(pipeline->loader);
+    for (unsigned i = 0; i < pipeline->loader_count; i++)
+        loader_free(pipeline->loaders[i]);
     free(pipeline);
 }
 
@@ -71,6 +89,44 @@ static enum err check_kinds(struct pipeline *pipeline, struct error *error)
     return err;
 }
 
+static void make_aggregator(struct pipeline *pipeline, const struct state_mark *mark)
+{
+    const struct pipeline_options *options = &pipeline->options;
+    pipeline->aggregator = aggregator_new(
+        &(struct aggregator_options){
+            .env = options->env,
+            .log = options->log,
+            .store = options->store,
+            .hot = options->hot,
+            .kinds = options->kinds,
+            .idles = options->idles,
+            .flush_interval_ms = options->flush_interval_ms,
+            .flush_events = options->flush_events,
+            .keep_events_ms = options->keep_events_ms,
+            .keep_history_ms = options->keep_history_ms,
+            .keep_keys_ms = options->keep_keys_ms,
+            .log_keep_ms = options->log_keep_ms,
+            .log_keep_bytes = options->log_keep_bytes,
+            .begin_thread = options->begin_thread,
+            .begin_arg = options->begin_arg,
+        },
+        mark);
+}
+
+void pipeline_open(struct pipeline *pipeline)
+{
+    assert(pipeline && pipeline->options.log->lanes > 1);
+
+    static const struct state_mark unknown;
+    (void)check_kinds(pipeline, NULL); /* as far as the store answers */
+    if (pipeline->options.hot) {
+        hot_begin(pipeline->options.hot, &unknown); /* what is not there may be in the store */
+        for (unsigned i = 0; i < pipeline->loader_count; i++)
+            loader_tell_none(pipeline->loaders[i]);
+    }
+    make_aggregator(pipeline, &unknown);
+}
+
 enum err pipeline_recover(struct pipeline *pipeline, struct recovery *ret_recovery,
                           struct error *error)
 {
@@ -82,29 +138,11 @@ enum err pipeline_recover(struct pipeline *pipeline, struct recovery *ret_recove
     if (!err)
         err = check_kinds(pipeline, error);
     if (!err)
-        err = recovery_run_behind(options->env, options->log, options->hot, pipeline->loader, &mark,
-                                  ret_recovery, error);
-    if (err)
-        return err;
-    pipeline->aggregator = aggregator_new(
-        &(struct aggregator_options){
-            .env = options->env,
-            .log = options->log,
-            .store = options->store,
-            .hot = options->hot,
-            .kinds = options->kinds,
-            .flush_interval_ms = options->flush_interval_ms,
-            .flush_events = options->flush_events,
-            .keep_events_ms = options->keep_events_ms,
-            .keep_history_ms = options->keep_history_ms,
-            .keep_keys_ms = options->keep_keys_ms,
-            .log_keep_ms = options->log_keep_ms,
-            .log_keep_bytes = options->log_keep_bytes,
-            .begin_thread = options->begin_thread,
-            .begin_arg = options->begin_arg,
-        },
-        &mark);
-    return ERR_OK;
+        err = recovery_run_behind(options->env, options->log, options->hot, pipeline->loaders[0],
+                                  &mark, ret_recovery, error);
+    if (!err)
+        make_aggregator(pipeline, &mark);
+    return err;
 }
 
 enum err pipeline_start(struct pipeline *pipeline, struct service *service, struct error *error)
@@ -127,8 +165,8 @@ enum err pipeline_start(struct pipeline *pipeline, struct service *service, stru
     service->desk = pipeline->desk;
     service->foreign_kinds = pipeline->foreign_kinds;
     enum err err = aggregator_start(pipeline->aggregator, error);
-    if (!err)
-        err = loader_start(pipeline->loader, error);
+    for (unsigned i = 0; !err && i < pipeline->loader_count; i++)
+        err = loader_start(pipeline->loaders[i], error);
     return err ? err : desk_start(pipeline->desk, error);
 }
 
@@ -138,7 +176,8 @@ void pipeline_stop(struct pipeline *pipeline, uint64_t within_ms)
 
     if (pipeline->desk)
         desk_stop(pipeline->desk);
-    loader_stop(pipeline->loader);
+    for (unsigned i = 0; i < pipeline->loader_count; i++)
+        loader_stop(pipeline->loaders[i]);
     if (pipeline->aggregator)
         aggregator_stop(pipeline->aggregator, within_ms);
 }
@@ -152,7 +191,8 @@ void pipeline_read(const struct service *service, struct pipeline_stats *ret_sta
     if (!pipeline)
         return;
     aggregator_stats(pipeline->aggregator, ret_stats);
-    loader_stats(pipeline->loader, ret_stats);
+    for (unsigned i = 0; i < pipeline->loader_count; i++)
+        loader_stats(pipeline->loaders[i], ret_stats);
     desk_stats(pipeline->desk, ret_stats);
     store_stats(pipeline->options.store, &ret_stats->store);
 }

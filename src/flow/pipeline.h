@@ -43,6 +43,10 @@ struct pipeline_stats {
     uint64_t repairs;
     int64_t audit_ended_ms; /* of the last round; 0 = none yet */
     uint64_t trimmed_bytes;
+    uint64_t lanes;         /* of the log that are ours, if it has many */
+    uint64_t lanes_held;    /* of them: waiting for another */
+    uint64_t lanes_stuck;   /* of them: events are missing in the log */
+    char stuck_reason[200]; /* of one */
     struct store_stats store;
 };
 
@@ -53,9 +57,10 @@ struct pipeline_options {
     struct env *env; /* all borrowed */
     struct log *log;
     struct store *store;
-    struct hot *hot;
+    struct hot *hot; /* NULL: this node does not serve; the log has many lanes */
     const struct kinds *kinds;
     unsigned first_guest; /* worker number of the first */
+    bool idles;           /* a log of many lanes: others carry it into the store */
 
     uint64_t flush_interval_ms;
     uint64_t flush_events;
@@ -78,6 +83,10 @@ void pipeline_free(struct pipeline *pipeline);
 /* Brings the hot layer to where the log ends: flow/recovery.h. Before log_start(). */
 enum err pipeline_recover(struct pipeline *pipeline, struct recovery *ret_recovery,
                           struct error *error);
+
+/* Instead of recovering, where the log has many lanes: what is hot is outside, and others may be
+ * at work. Does not fail, and asks nobody. */
+void pipeline_open(struct pipeline *pipeline);
 
 /* Starts its threads, after log_start(); `service` learns of pipeline and desk, before its
  * first batch. */

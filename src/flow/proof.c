@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
+#include "flow/compare.h"
 
 #define IDS_BYTES ((size_t)PROOF_PASS_IDS * (LIMIT_ID_BYTES + 2) * 2)
 
@@ -38,7 +39,7 @@ void proof_ids_add(struct proof_ids *ids, struct slice id)
     ids->count++;
 }
 
-static struct slice next_id(const struct proof_ids *ids, size_t *at)
+struct slice proof_ids_next(const struct proof_ids *ids, size_t *at)
 {
     const unsigned char *size = (const unsigned char *)ids->bytes.data + *at;
     struct slice id = {ids->bytes.data + *at + 2, size[0] | (size_t)size[1] << 8};
@@ -85,7 +86,7 @@ static enum err compare(struct proof *proof, const struct proof_ids *ids, bool i
     enum err err = ERR_OK;
     size_t at = 0;
     for (size_t i = 0; !err && i < ids->count; i++) {
-        struct slice id = next_id(ids, &at);
+        struct slice id = proof_ids_next(ids, &at);
         err = is_last ? sights_look_carefully(proof, &sights, id, error)
                       : sights_look(proof, &sights, id, error);
     }
@@ -123,7 +124,7 @@ static void list_suspects(const struct suspects *suspects, struct proof_ids *to)
 {
     size_t at = 0;
     for (size_t i = 0; i < suspects->all->count; i++) {
-        struct slice id = next_id(suspects->all, &at);
+        struct slice id = proof_ids_next(suspects->all, &at);
         if (suspects->flags[id.data - suspects->all->bytes.data])
             proof_ids_add(to, id);
     }
@@ -140,6 +141,8 @@ enum err proof_check(struct proof *proof, const struct proof_ids *ids, struct er
 {
     assert(proof && ids);
 
+    if (desk_is_blind(proof->seat->desk))
+        return compare_check(proof, ids, error);
     struct suspects suspects = {.all = ids, .flags = memory_take_zeroed(ids->bytes.size + 1)};
     struct proof_ids again;
     proof_ids_init(&again);

@@ -37,6 +37,7 @@ void proof_ids_init(struct proof_ids *ids);
 void proof_ids_done(struct proof_ids *ids);
 void proof_ids_clear(struct proof_ids *ids);
 void proof_ids_add(struct proof_ids *ids, struct slice id);
+struct slice proof_ids_next(const struct proof_ids *ids, size_t *at); /* *at = 0 at first */
 
 /* Looks at all of them. An error is the store's or the log's; a drift is none. */
 enum err proof_check(struct proof *proof, const struct proof_ids *ids, struct error *error);

@@ -174,7 +174,7 @@ static enum err check_segments(struct log *log, struct log_position mark, struct
 
 static enum err check_end(struct log *log, struct log_position mark, struct error *error)
 {
-    struct log_position end = log_end(log);
+    struct log_position end = log_end(log, 0);
     if (mark.segment < end.segment || (mark.segment == end.segment && mark.offset <= end.offset))
         return ERR_OK;
     return is_ahead(mark, end, error);

@@ -35,8 +35,7 @@ static void take_event(struct row *row, const struct event *event)
         return;
     if (row->incarnation != row->sum->incarnation)
         begin_life(row, row->sum->incarnation);
-    if (event->incarnation < row->incarnation || event->type == EVENT_NOTHING ||
-        event->type == EVENT_REPAIR)
+    if (event->incarnation < row->incarnation || !event_changes(event->type))
         return;
     row->is_item |= event->type == EVENT_REACT || kind != KIND_NONE;
     row->written_ms = event->time_ms;

@@ -4,12 +4,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "flow/relay.h"
+
 /* ---- acknowledgement ---- */
 
 static const char *const ack_names[] = {
-    [ACK_DURABLE] = "durable",
-    [ACK_WRITTEN] = "written",
-    [ACK_MEMORY] = "memory",
+    [ACK_DURABLE] = "durable", [ACK_WRITTEN] = "written", [ACK_MEMORY] = "memory",
+    [ACK_LOG] = "log",         [ACK_HOT] = "hot",
 };
 #define ACK_COUNT (sizeof(ack_names) / sizeof(ack_names[0]))
 
@@ -24,15 +25,33 @@ uint64_t service_safe(struct service *service)
 {
     assert(service);
 
+    if (service->relay)
+        return relay_safe(service->relay);
     switch (service->ack) {
     case ACK_DURABLE:
-        return log_reached(service->log, LOG_DURABLE);
+        return log_reached(service->log, 0, LOG_DURABLE);
     case ACK_WRITTEN:
-        return log_reached(service->log, LOG_WRITTEN);
+        return log_reached(service->log, 0, LOG_WRITTEN);
     case ACK_MEMORY:
+    case ACK_LOG: /* before there is a relay: nothing was written either */
+    case ACK_HOT:
         return UINT64_MAX;
     }
     abort(); /* not an acknowledgement */
+}
+
+bool service_is_weak(struct service *service, uint64_t first, uint64_t last)
+{
+    assert(service && first <= last);
+
+    return service->relay && relay_any_weak(service->relay, first, last);
+}
+
+bool service_may_log(const struct service *service)
+{
+    assert(service);
+
+    return !service->relay || relay_is_up(service->relay);
 }
 
 /* ---- life ---- */
@@ -111,9 +130,25 @@ static void announce(struct service *service, const struct op *op)
 
 /* ---- running ---- */
 
+/* What the events of each op have to wait for. With --ack=hot only who has asked for the log does.
+ */
+static void give_tickets(struct service *service, struct batch *batch)
+{
+    if (service->ack != ACK_HOT) {
+        relay_tickets(service->relay, batch->ops, batch->count);
+        return;
+    }
+    for (size_t i = 0; i < batch->count; i++) {
+        if (batch->ops[i].must_log)
+            relay_tickets(service->relay, &batch->ops[i], 1);
+    }
+}
+
 static void batch_finished(struct batch *batch)
 {
     struct service *service = batch->service;
+    if (service->relay)
+        give_tickets(service, batch);
 
     /* Asked after the change, not before: whoever reads a counter after
      * subscribing to it either reads the new value or is told of it. */
@@ -135,6 +170,11 @@ void service_run(struct service *service, struct batch *batch)
     batch->door_done = batch->done;
     batch->done = batch_finished;
     hot_run(service->hot, batch);
+}
+
+bool service_holds(const struct service *service)
+{
+    return service->log->ops->hold != NULL;
 }
 
 void service_hold(struct service *service)

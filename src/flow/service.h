@@ -16,10 +16,16 @@
 #include "core/log.h"
 #include "flow/watch.h"
 
-enum ack { ACK_DURABLE, ACK_WRITTEN, ACK_MEMORY };
+/* What an answer to a write waits for. The last two are of a hot layer outside of the process. */
+enum ack { ACK_DURABLE, ACK_WRITTEN, ACK_MEMORY, ACK_LOG, ACK_HOT };
 
-/* "durable", "written", "memory" */
+/* "durable", "written", "memory", "log", "hot" */
 const char *ack_name(enum ack ack);
+
+/* Says of one thing that is needed, or of use, whether it is well; `why` if it is not. */
+typedef void service_say_fn(void *to, const char *name, bool is_well, bool is_needed,
+                            const char *why);
+typedef void service_ready_fn(void *arg, service_say_fn *say, void *to);
 
 struct service {
     struct env *env; /* all borrowed */
@@ -29,9 +35,13 @@ struct service {
     enum ack ack;
     struct watch *watch; /* owned: who wants to hear of changes */
 
-    /* Set by the owner before the first batch; both NULL without a store. */
-    struct desk *desk;         /* flow/desk.h: questions that take a while */
-    struct pipeline *pipeline; /* flow/pipeline.h: the way to the store */
+    /* Set by the owner; before the first batch, or before the hot layer does any (a node may start
+     * while others do not answer). */
+    struct relay *_Atomic relay; /* flow/relay.h; NULL: the hot layer writes to the log itself */
+    struct desk *_Atomic desk; /* flow/desk.h: questions that take a while; NULL without a store */
+    struct pipeline *_Atomic pipeline; /* flow/pipeline.h: the way to the store; likewise */
+    service_ready_fn *ready; /* tells what is needed to serve, and how it is; NULL: the log is */
+    void *ready_arg;
     const char *foreign_kinds; /* that the store has and nobody configured; NULL or "" = none */
 };
 
@@ -48,10 +58,19 @@ void service_run(struct service *service, struct batch *batch);
  * safe together. A door holds before the first and launches when it has nothing
  * else to do, or when the first has waited for long enough. */
 void service_hold(struct service *service);
+bool service_holds(const struct service *service); /* else there is no point in it */
 void service_launch(struct service *service);
 
 /* Answers with a ticket up to this may leave. */
 uint64_t service_safe(struct service *service);
+
+/* Has one of the tickets from `first` to `last`, which all may leave, not come to the log, because
+ * that is down? Then what it stands for is in the hot layer only, and the answer has to say so. */
+bool service_is_weak(struct service *service, uint64_t first, uint64_t last);
+
+/* Can an answer be promised that waits for the log, whatever it takes? If not, such a write
+ * (op->must_log) is not even tried. */
+bool service_may_log(const struct service *service);
 
 /* What a code says to whoever asked: err_meaning(), and what to do where that depends on how the
  * server is set up. Up to SERVICE_MEANING_BYTES in `to`, or a text that stays. */

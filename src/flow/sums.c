@@ -168,7 +168,7 @@ static void count_event(const struct sums *sums, struct sums_entry *entry,
 
 void sums_take(struct sums *sums, const struct event *event)
 {
-    if (event->type == EVENT_NOTHING || event->type == EVENT_REPAIR || event->origin >= LIMIT_CELLS)
+    if (!event_changes(event->type) || event->origin >= LIMIT_CELLS)
         return;
     struct slice id = event->id;
     uint8_t kind;

@@ -74,7 +74,7 @@ static enum err sum_segment(struct trim *trim, struct sums *sums, uint64_t numbe
     struct scan scan = {.sums = sums, .segment = number};
     while (at.segment == number) {
         struct log_position before = at;
-        enum err err = log_follow(trim->log, &at, FOLLOW_BYTES, scan_section, &scan, error);
+        enum err err = log_follow(trim->log, 0, &at, FOLLOW_BYTES, scan_section, &scan, error);
         if (scan.is_over)
             return ERR_OK;
         if (err)

@@ -7,6 +7,7 @@
 
 #include "base/message.h"
 #include "core/kinds.h"
+#include "flow/service.h"
 #include "server/textfile.h"
 
 #define NAME_BYTES_MAX 40u /* more than any name has */
@@ -548,10 +549,84 @@ static enum err read_password(struct config *config, struct error *error)
     return err ? refuse(config, &config->password_file, reason.text, error) : ERR_OK;
 }
 
+static bool begins(const struct value_text *value, const char *scheme)
+{
+    return strncmp(value->text, scheme, strlen(scheme)) == 0;
+}
+
+static bool is_postgres(const struct value_text *store)
+{
+    return begins(store, "postgres://") || begins(store, "postgresql://");
+}
+
+static bool is_stream(const struct value_text *log)
+{
+    return begins(log, "redis-stream://");
+}
+
+bool config_is_distributed(const struct config *config)
+{
+    assert(config);
+
+    return begins(&config->hot, "redis://");
+}
+
+/* Nodes that share their counts have to share what comes behind them. */
+static enum err check_distributed(const struct config *config, struct error *error)
+{
+    if (!begins(&config->log, "kafka://") && !is_stream(&config->log))
+        return refuse(config, &config->log,
+                      "with --hot redis://... nodes share the counts, and need a log that they "
+                      "share: kafka://HOST:PORT/TOPIC or redis-stream://HOST:PORT",
+                      error);
+    if (!is_postgres(&config->store))
+        return refuse(config, &config->store,
+                      "with --hot redis://... nodes share the counts, and need a store that they "
+                      "share: postgres://...",
+                      error);
+    if (config->ack == ACK_WRITTEN || config->ack == ACK_MEMORY)
+        return refuse(config, &config->ack,
+                      "with --hot redis://... an answer waits for the log, or for the hot layer "
+                      "only: log or hot",
+                      error);
+    if (config->role == CONFIG_AGGREGATE && config->http.host[0] == '\0')
+        return refuse(config, &config->http,
+                      "a node that only aggregates has no other door: it tells how it is doing "
+                      "there",
+                      error);
+    return ERR_OK;
+}
+
+static enum err check_embedded(const struct config *config, struct error *error)
+{
+    if (!begins(&config->hot, "memory:") || strlen(config->hot.text) > strlen("memory:"))
+        return refuse(config, &config->hot, "neither memory: nor redis://HOST:PORT", error);
+    if (!begins(&config->log, "file:"))
+        return refuse(config, &config->log,
+                      "counts in memory need a log on this machine, file:DIR: other logs go with "
+                      "--hot redis://...",
+                      error);
+    if (config->role != CONFIG_ALL)
+        return refuse(config, &config->role,
+                      "counts in memory belong to one process, which does all: roles go with "
+                      "--hot redis://...",
+                      error);
+    if (config->ack == ACK_LOG || config->ack == ACK_HOT)
+        return refuse(config, &config->ack,
+                      "counts in memory know durable, written and memory: log and hot go with "
+                      "--hot redis://...",
+                      error);
+    return ERR_OK;
+}
+
 enum err config_check(const struct config *config, struct error *error)
 {
     assert(config);
 
+    enum err err = config_is_distributed(config) ? check_distributed(config, error)
+                                                 : check_embedded(config, error);
+    if (err)
+        return err;
     struct kinds kinds;
     struct error reason;
     if (kinds_parse(&kinds, slice_of(config->kinds.text), &reason))

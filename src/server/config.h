@@ -20,6 +20,9 @@
 
 enum config_source { CONFIG_DEFAULT, CONFIG_FILE, CONFIG_ENVIRONMENT, CONFIG_FLAG };
 
+/* The words of --role, in their order. */
+enum config_role { CONFIG_ALL, CONFIG_SERVE, CONFIG_AGGREGATE };
+
 struct config_origin {
     enum config_source source;
     unsigned line; /* of the file */
@@ -106,6 +109,9 @@ enum err config_read_environment(struct config *config, const char *const *envir
 enum err config_read_text(struct config *config, const char *file, struct slice text,
                           struct error *error);
 enum err config_check(const struct config *config, struct error *error);
+
+/* Are counts outside of the process, in Redis? */
+bool config_is_distributed(const struct config *config);
 
 /* Where the setting whose field this is was given: "--data", "TALLY_DATA",
  * "tally.conf:3" or "default of data". Returns `to`. */

@@ -10,26 +10,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/env.h"
 #include "base/message.h"
-#include "core/hot.h"
-#include "core/kinds.h"
-#include "core/log.h"
-#include "core/store.h"
-#include "door/http/http.h"
-#include "door/resp/resp.h"
-#include "flow/metrics.h"
-#include "flow/pipeline.h"
-#include "flow/recovery.h"
-#include "flow/service.h"
-#include "hot/memory/memory.h"
-#include "log/file/file.h"
-#include "net/loop.h"
-#include "net/timer.h"
 #include "server/figures.h"
-#include "server/notify.h"
 #include "server/process.h"
-#include "store/sqlite/sqlite.h"
+#include "server/server_own.h"
 
 #define TICK_MS 100u
 
@@ -39,147 +23,18 @@ _Static_assert(CONFIG_PASSWORD_BYTES_MAX <= HTTP_PASSWORD_MAX, "a password that 
 /* A client that does not take its answers must not keep us from ending. */
 #define DRAIN_WITHIN_S 5
 
-/* Nor may a store that is slow; what it lacks is replayed at the next start. */
-#define FLUSH_WITHIN_MS 4000u
-
-/* Of the store's pages, when memory has a limit: a quarter of it, within these bounds. */
-#define STORE_CACHE_LEAST (UINT64_C(16) << 20)
-#define STORE_CACHE_MOST  (UINT64_C(128) << 20)
-
-struct worker {
-    struct server *server;
-    unsigned number;
-    struct loop *loop; /* owned */
-    pthread_t thread;
-    bool runs;
-};
-
-struct server {
-    struct env *env;
-    struct config config;
-    pthread_mutex_t config_mutex; /* doors ask for the configuration from their threads */
-    struct kinds kinds;
-    struct log *log; /* these are owned */
-    struct store *store;
-    struct hot *hot;
-    struct pipeline *pipeline; /* NULL without a store */
-    struct service service;
-    bool has_service;
-    struct resp *resp;
-    struct http *http; /* NULL if it is off */
-    struct metrics metrics;
-    unsigned worker_count;
-    struct worker workers[LIMIT_WORKERS];
-    struct timer *tick; /* on the first worker's loop */
-    atomic_ulong ticks;
-    unsigned long ticks_seen; /* by the watchdog */
-
-    pthread_mutex_t drain_mutex;
-    pthread_cond_t drain_moved;
-    unsigned drained; /* workers whose clients are gone */
-};
-
 /* --- the parts -------------------------------------------------------------- */
 
-/* Nothing may be acknowledged any more, and what was is as safe as it was said to
- * be: to leave at once is the safest thing to do. */
-static void leave_at_once(void *arg, const struct error *error)
-{
-    const struct server *server = arg;
-    bool is_safe = server->config.ack == ACK_DURABLE;
-    message_error("the log cannot go on: leaving at once; %s reason=\"%s\"",
-                  is_safe ? "what was acknowledged is safe"
-                          : "the last acknowledged writes may be lost",
-                  error->text);
-    _exit(PROCESS_FAILED);
-}
-
-static enum err open_log(struct server *server, struct error *error)
-{
-    struct file_log_options options = {
-        .folder = server->config.data.text,
-        .segment_bytes = server->config.segment_size,
-        .pending_bytes_max = server->config.log_pending_max,
-        .fatal = leave_at_once,
-        .fatal_arg = server,
-    };
-    return file_log_open(server->env, &options, &server->log, error);
-}
-
-/* Where the store is: false if there is to be none. */
-static bool find_store(const struct config *config, char *path, size_t size)
-{
-    const char *given = config->store.text;
-    if (strcmp(given, "none") == 0)
-        return false;
-    if (strncmp(given, "sqlite:", 7) == 0)
-        given += 7;
-    if (given[0])
-        (void)snprintf(path, size, "%s", given);
-    else
-        (void)snprintf(path, size, "%s/tally.db", config->data.text);
-    return true;
-}
-
-/* Who gives little memory to counters has little for the store's pages, too. 0: a good default. */
-static uint64_t store_cache_bytes(const struct config *config)
-{
-    uint64_t share = config->max_memory / 4;
-    if (share == 0 || share > STORE_CACHE_MOST)
-        return 0;
-    return share < STORE_CACHE_LEAST ? STORE_CACHE_LEAST : share;
-}
-
-static enum err open_store(struct server *server, struct error *error)
-{
-    char path[VALUE_TEXT_MAX + sizeof("/tally.db")];
-    if (!find_store(&server->config, path, sizeof(path)))
-        return ERR_OK;
-    struct sqlite_store_options options = {.path = path,
-                                           .cache_bytes = store_cache_bytes(&server->config)};
-    struct error cause = {.text = ""};
-    enum err err = sqlite_store_open(server->env, &options, &server->store, &cause);
-    if (err)
-        return error_set(error, err,
-                         "the store %.60s: %.120s. Moved away, it is made anew from the log", path,
-                         cause.text);
-    message_info("store kind=sqlite file=%s", path);
-    return ERR_OK;
-}
-
-static enum err open_hot(struct server *server, struct error *error)
-{
-    enum err err = kinds_parse(&server->kinds, slice_of(server->config.kinds.text), error);
-    if (err)
-        return err;
-    struct memory_hot_options options = {
-        .kinds = &server->kinds,
-        .log = server->log,
-        .workers = server->worker_count,
-        .guests = PIPELINE_GUESTS,
-        .keys_kept_ms = server->config.keys_kept,
-        .idle_s = (uint32_t)(server->config.expire_idle / 1000),
-        .spread_rate = server->config.spread_rate,
-        .retention_ms = server->config.retention,
-        .memory_max = server->config.max_memory,
-    };
-    server->hot = memory_hot_open(server->env, &options);
-    return ERR_OK;
-}
-
-static void give_way(void *arg)
+void server_give_way(void *arg)
 {
     (void)arg;
     process_give_way();
 }
 
-static enum err open_pipeline(struct server *server, struct error *error)
+struct pipeline_options server_pipeline_options(struct server *server)
 {
-    (void)error;
-    if (!server->store)
-        return ERR_OK;
     const struct config *config = &server->config;
-    struct pipeline_options options = {
+    return (struct pipeline_options){
         .env = server->env,
         .log = server->log,
         .store = server->store,
@@ -195,34 +50,31 @@ static enum err open_pipeline(struct server *server, struct error *error)
         .log_keep_bytes = config->log_keep_bytes,
         .audit_every_ms = config->audit_every,
         .audit_batch = config->audit_batch,
-        .begin_thread = give_way,
+        .begin_thread = server_give_way,
     };
-    server->pipeline = pipeline_new(&options);
-    return ERR_OK;
 }
 
-static enum err recover(struct server *server, struct error *error)
+static enum err open_parts(struct server *server, struct error *error)
 {
-    notify_status("recovering from the log");
-    struct recovery recovery;
-    enum err err = server->pipeline ? pipeline_recover(server->pipeline, &recovery, error)
-                                    : recovery_run(server->env, server->log, server->hot,
-                                                   (struct log_position){0, 0}, &recovery, error);
+    enum err err = kinds_parse(&server->kinds, slice_of(server->config.kinds.text), error);
     if (err)
         return err;
+    return config_is_distributed(&server->config) ? distributed_open(server, error)
+                                                  : embedded_open(server, error);
+}
 
-    double seconds = (double)recovery.duration_ns / 1e9;
-    message_info("recovered events=%llu bytes=%llu seconds=%.3f events_per_s=%.0f",
-                 (unsigned long long)recovery.events, (unsigned long long)recovery.bytes, seconds,
-                 seconds > 0 ? (double)recovery.events / seconds : 0.0);
-    return ERR_OK;
+static enum err start_parts(struct server *server, struct error *error)
+{
+    return server->distributed ? distributed_start(server, error) : embedded_start(server, error);
 }
 
 static enum err open_service(struct server *server, struct error *error)
 {
     (void)error;
-    service_init(&server->service, server->env, server->hot, server->log, &server->kinds,
-                 (enum ack)server->config.ack);
+    enum ack ack = (enum ack)server->config.ack;
+    if (server->distributed && ack == ACK_DURABLE)
+        ack = ACK_LOG;
+    service_init(&server->service, server->env, server->hot, server->log, &server->kinds, ack);
     server->has_service = true;
     server->metrics = (struct metrics){
         .version = TALLY_VERSION,
@@ -272,6 +124,8 @@ static struct resp_limits limits_of(const struct config *config)
 static enum err open_resp(struct server *server, struct error *error)
 {
     const struct config *config = &server->config;
+    if (config->role == CONFIG_AGGREGATE)
+        return ERR_OK;
     struct resp_limits limits = limits_of(config);
     struct resp_options options = RESP_OPTIONS_DEFAULT;
     options.address = config->resp.host;
@@ -340,7 +194,9 @@ static enum err open_loops(struct server *server, struct error *error)
         *worker = (struct worker){.server = server, .number = i, .loop = loop_new(error)};
         if (!worker->loop)
             return error->code;
-        enum err err = resp_listen(server->resp, worker->loop, i, error);
+        enum err err = ERR_OK;
+        if (server->resp)
+            err = resp_listen(server->resp, worker->loop, i, error);
         if (!err && server->http)
             err = http_listen(server->http, worker->loop, i, error);
         if (err)
@@ -348,31 +204,39 @@ static enum err open_loops(struct server *server, struct error *error)
     }
     server->tick = timer_new(server->workers[0].loop, ring_tick, server);
     timer_start(server->tick, TICK_MS, TICK_MS);
+    atomic_store_explicit(&server->is_open, true, memory_order_release);
     return ERR_OK;
 }
 
-static void wake_doors(void *arg)
+void server_wake_doors(void *arg)
 {
     struct server *server = arg;
-    resp_wake_all(server->resp);
+    if (!atomic_load_explicit(&server->is_open, memory_order_acquire))
+        return;
+    if (server->resp)
+        resp_wake_all(server->resp);
     if (server->http)
         http_wake_all(server->http);
 }
 
-static enum err start_log(struct server *server, struct error *error)
+/* Whichever door of the worker ends its pass first collects for both. */
+static void finish_batches(void *arg, unsigned worker)
 {
-    server->log->progress = wake_doors;
-    server->log->progress_arg = server;
-    return log_start(server->log, error);
+    struct server *server = arg;
+    if (server->resp)
+        resp_finished(server->resp, worker);
+    else if (server->http)
+        http_finished(server->http, worker);
 }
 
-static enum err start_pipeline(struct server *server, struct error *error)
+static enum err set_hooks(struct server *server, struct error *error)
 {
-    if (!server->pipeline)
-        return ERR_OK;
-    server->hot->arrive = wake_doors;
+    (void)error;
+    server->hot->finish = finish_batches;
+    server->hot->finish_arg = server;
+    server->hot->arrive = server_wake_doors;
     server->hot->arrive_arg = server;
-    return pipeline_start(server->pipeline, &server->service, error);
+    return ERR_OK;
 }
 
 static void *work(void *arg)
@@ -400,9 +264,53 @@ static enum err start_workers(struct server *server, struct error *error)
 
 /* --- messages --------------------------------------------------------------- */
 
+static void warn_of_open_doors(const struct config *config)
+{
+    const struct value_address *addresses[] = {&config->resp, &config->http};
+    for (size_t i = 0; i < sizeof(addresses) / sizeof(addresses[0]); i++)
+        if (config->insecure && !password_of(config) && !value_is_loopback(addresses[i]))
+            message_warning("everybody who reaches %s can read and change everything: there is no "
+                            "password, and --insecure allows it",
+                            addresses[i]->host);
+}
+
+static void warn_of_password(const struct config *config, const struct value_text *url)
+{
+    char where[160];
+    config_where(config, url, where, sizeof(where));
+    if (value_has_password(url->text) && strncmp(where, "--", 2) == 0)
+        message_warning("every user of the machine can read the password of %s in the command "
+                        "line: give it in the environment or in the file instead",
+                        where);
+}
+
+static void say_where_others_are(const struct server *server)
+{
+    static const char *const roles[] = {"all", "serve", "aggregate"};
+    const struct config *config = &server->config;
+    const struct value_text *urls[] = {&config->hot, &config->log, &config->store};
+    char text[3][256];
+    for (size_t i = 0; i < 3; i++) {
+        value_hide_password(urls[i]->text, text[i], sizeof(text[i]));
+        warn_of_password(config, urls[i]);
+    }
+    message_info("tallyd starts version=%s role=%s hot=%s log=%s store=%s ack=%s workers=%u "
+                 "pid=%ld",
+                 TALLY_VERSION, roles[config->role], text[0], text[1], text[2],
+                 config->ack == ACK_HOT ? "hot" : "log", server->worker_count, (long)getpid());
+    if (config->ack == ACK_HOT)
+        message_warning("a failover of Redis can lose the last acknowledged writes: ack=hot "
+                        "answers before they are in the log");
+    warn_of_open_doors(config);
+}
+
 static void say_what_starts(const struct server *server)
 {
     const struct config *config = &server->config;
+    if (config_is_distributed(config)) {
+        say_where_others_are(server);
+        return;
+    }
     char data[256];
     char *path = realpath(config->data.text, NULL);
     message_info("tallyd starts version=%s data=%s ack=%s workers=%u pid=%ld", TALLY_VERSION,
@@ -416,12 +324,7 @@ static void say_what_starts(const struct server *server)
     if (config->ack == ACK_MEMORY)
         message_warning("a crash or a power cut can lose the last acknowledged writes: ack=memory "
                         "answers before they are written anywhere");
-    const struct value_address *addresses[] = {&config->resp, &config->http};
-    for (size_t i = 0; i < sizeof(addresses) / sizeof(addresses[0]); i++)
-        if (config->insecure && !password_of(config) && !value_is_loopback(addresses[i]))
-            message_warning("everybody who reaches %s can read and change everything: there is no "
-                            "password, and --insecure allows it",
-                            addresses[i]->host);
+    warn_of_open_doors(config);
 }
 
 /* How to reach the address from this machine. redis-cli goes to 127.0.0.1 unless
@@ -446,13 +349,15 @@ static void say_where_http(const struct server *server)
     const char *password = password_of(&server->config);
     message_info("listening door=http address=%s password=%s", where, password ? "yes" : "no");
 
+    if (server->config.role == CONFIG_AGGREGATE)
+        return; /* it counts nothing itself */
     bool is_all = strcmp(address.host, "0.0.0.0") == 0 || strcmp(address.host, "::") == 0;
     message_info("try: curl -X PUT %shttp://%s%.*s/v1/items/video1/reactions/ann",
                  password ? "-H 'Authorization: Bearer PASSWORD' " : "", is_all ? "localhost" : "",
                  (int)sizeof(where), is_all ? strrchr(where, ':') : where);
 }
 
-static void say_where(const struct server *server)
+static void say_where_resp(const struct server *server)
 {
     struct value_address address = server->config.resp;
     address.port = server_port(server);
@@ -466,6 +371,12 @@ static void say_where(const struct server *server)
     message_info("try: %s INCR views", client);
     message_info("try: %s LIKE video1 ann", client);
     message_info("try: %s COUNTS video1", client);
+}
+
+static void say_where(const struct server *server)
+{
+    if (server->resp)
+        say_where_resp(server);
     if (server->http)
         say_where_http(server);
 }
@@ -495,9 +406,16 @@ static struct server *server_new(const struct config *config)
 
 /* Each needs those above it. The port is taken before the log is started, so
  * that a start that fails leaves the data as it was. */
-static enum err (*const start_steps[])(struct server *server, struct error *error) = {
-    open_log,  open_store, open_hot,   open_pipeline, recover,        open_service,
-    open_resp, open_http,  open_loops, start_log,     start_pipeline, start_workers,
+static server_step_fn *const embedded_steps[] = {
+    open_parts, open_service, open_resp,     open_http, open_loops,
+    set_hooks,  start_parts,  start_workers, NULL,
+};
+
+/* Nobody comes in before it is known whether the others answer: a node that is started again
+ * should not turn away who could go to another. */
+static server_step_fn *const distributed_steps[] = {
+    open_parts,  open_service,     open_resp,  open_http,     set_hooks,
+    start_parts, distributed_wait, open_loops, start_workers, NULL,
 };
 
 enum err server_start(const struct config *config, struct server **ret_server, struct error *error)
@@ -508,8 +426,10 @@ enum err server_start(const struct config *config, struct server **ret_server, s
 
     struct server *server = server_new(config);
     say_what_starts(server);
-    for (size_t i = 0; i < sizeof(start_steps) / sizeof(start_steps[0]); i++) {
-        enum err err = start_steps[i](server, error);
+    server_step_fn *const *step =
+        config_is_distributed(config) ? distributed_steps : embedded_steps;
+    for (; *step; step++) {
+        enum err err = (*step)(server, error);
         if (err) {
             server_stop(server);
             return err;
@@ -526,7 +446,7 @@ uint16_t server_port(const struct server *server)
 {
     assert(server);
 
-    return resp_port(server->resp);
+    return server->resp ? resp_port(server->resp) : 0;
 }
 
 static void say_change(void *arg, const struct config_setting *setting, const char *before,
@@ -559,9 +479,11 @@ enum err server_reload(struct server *server, const struct config *next, struct 
         message_info("configuration read again: nothing changed");
 
     message_set_level((enum message_level)server->config.verbosity);
-    resp_set_password(server->resp, password_of(&server->config));
-    struct resp_limits limits = limits_of(&server->config);
-    resp_set_limits(server->resp, &limits);
+    if (server->resp) {
+        struct resp_limits limits = limits_of(&server->config);
+        resp_set_password(server->resp, password_of(&server->config));
+        resp_set_limits(server->resp, &limits);
+    }
     if (server->http) {
         struct http_limits http_limits = http_limits_of(&server->config);
         http_set_password(server->http, password_of(&server->config));
@@ -596,15 +518,15 @@ static void note_drained(void *arg, unsigned worker)
 static void drain_clients(struct server *server)
 {
     unsigned asked = 0;
-    for (unsigned i = 0; i < server->worker_count; i++)
-        if (server->workers[i].runs) {
+    for (unsigned i = 0; i < server->worker_count; i++) {
+        if (!server->workers[i].runs)
+            continue;
+        if (server->resp)
             resp_drain(server->resp, i, note_drained, server);
-            asked++;
-            if (server->http) {
-                http_drain(server->http, i, note_drained, server);
-                asked++;
-            }
-        }
+        if (server->http)
+            http_drain(server->http, i, note_drained, server);
+        asked += (server->resp != NULL) + (server->http != NULL);
+    }
 
     struct timespec until;
     (void)clock_gettime(CLOCK_MONOTONIC, &until);
@@ -634,6 +556,14 @@ static void stop_pipeline(struct server *server)
 {
     if (server->pipeline)
         pipeline_stop(server->pipeline, FLUSH_WITHIN_MS);
+    if (server->distributed)
+        distributed_stop(server);
+}
+
+static void stop_opening(struct server *server)
+{
+    if (server->distributed)
+        distributed_drain(server);
 }
 
 static void close_log(struct server *server)
@@ -644,7 +574,7 @@ static void close_log(struct server *server)
 
 static void close_doors(struct server *server)
 {
-    resp_free(server->resp);
+    resp_free(server->resp); /* they may wait for the hot layer's last batches */
     http_free(server->http);
 }
 
@@ -676,12 +606,14 @@ static void close_hot(struct server *server)
 {
     if (server->hot)
         hot_close(server->hot);
+    if (server->distributed)
+        distributed_close(server);
 }
 
 /* Also right for a server that started only in part. */
 static void (*const stop_steps[])(struct server *server) = {
-    drain_clients, stop_workers,  stop_pipeline,  close_log,   close_doors,
-    close_loops,   close_service, close_pipeline, close_store, close_hot,
+    stop_opening, drain_clients, stop_workers,   stop_pipeline, close_log, close_doors,
+    close_loops,  close_service, close_pipeline, close_store,   close_hot,
 };
 
 void server_stop(struct server *server)

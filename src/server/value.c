@@ -36,6 +36,7 @@ size_t value_size(enum value_kind kind)
 {
     switch (kind) {
     case VALUE_TEXT:
+    case VALUE_URL:
     case VALUE_SECRET:
         return sizeof(struct value_text);
     case VALUE_ADDRESS:
@@ -56,6 +57,7 @@ const char *value_noun(enum value_kind kind, const char *limits)
 {
     switch (kind) {
     case VALUE_TEXT:
+    case VALUE_URL:
     case VALUE_SECRET:
         return limits[0] ? limits : "TEXT";
     case VALUE_ADDRESS:
@@ -154,6 +156,53 @@ static enum err parse_text(struct slice text, struct value_text *ret_text, struc
     if (text.size > 0)
         memcpy(ret_text->text, text.data, text.size);
     return ERR_OK;
+}
+
+/* Where the password of a URL begins and ends: behind "://name:" up to the last "@" of the hosts,
+ * or the value of a parameter "password". False: there is none. */
+static bool find_password(const char *url, const char **ret_begin, const char **ret_end)
+{
+    const char *hosts = strstr(url, "://");
+    if (hosts) {
+        hosts += 3;
+        size_t size = strcspn(hosts, "/?#");
+        const char *at = size > 0 ? memrchr(hosts, '@', size) : NULL;
+        const char *colon = at ? memchr(hosts, ':', (size_t)(at - hosts)) : NULL;
+        if (colon) {
+            *ret_begin = colon + 1;
+            *ret_end = at;
+            return true;
+        }
+    }
+    const char *parameter = strstr(url, "password=");
+    if (!parameter)
+        return false;
+    *ret_begin = parameter + sizeof("password=") - 1;
+    *ret_end = *ret_begin + strcspn(*ret_begin, "& ");
+    return true;
+}
+
+bool value_has_password(const char *url)
+{
+    const char *begin;
+    const char *end;
+    return find_password(url, &begin, &end) && end > begin;
+}
+
+const char *value_hide_password(const char *url, char *to, size_t size)
+{
+    assert(url && to && size > 0);
+
+    const char *begin;
+    const char *end;
+    if (!find_password(url, &begin, &end)) {
+        (void)snprintf(to, size, "%s", url);
+        return to;
+    }
+    char rest[VALUE_TEXT_MAX + 1]; /* there may be another behind it */
+    value_hide_password(end, rest, sizeof(rest));
+    (void)snprintf(to, size, "%.*s***%s", (int)(begin - url), url, rest);
+    return to;
 }
 
 /* The words of "a|b|c" one after the other; false behind the last. */
@@ -275,6 +324,7 @@ enum err value_parse(enum value_kind kind, const char *limits, struct slice text
     enum err err = ERR_OK;
     switch (kind) {
     case VALUE_TEXT:
+    case VALUE_URL:
     case VALUE_SECRET:
         err = parse_text(text, &value.text, error);
         break;
@@ -328,6 +378,9 @@ const char *value_format(enum value_kind kind, const char *limits, const void *v
     switch (kind) {
     case VALUE_TEXT:
         (void)snprintf(to, size, "%s", ((const struct value_text *)value)->text);
+        break;
+    case VALUE_URL:
+        value_hide_password(((const struct value_text *)value)->text, to, size);
         break;
     case VALUE_SECRET:
         (void)snprintf(to, size, "%s",

@@ -16,6 +16,7 @@
 
 enum value_kind {
     VALUE_TEXT,
+    VALUE_URL,      /* text; a password in it is not shown */
     VALUE_SECRET,   /* text that is never shown, nor taken from where others can see it */
     VALUE_ADDRESS,  /* 127.0.0.1:6380, [::1]:6380, or 6380 on loopback; "off" if limits say so */
     VALUE_BYTES,    /* 4096, 64KiB, 64MiB, 2GiB */
@@ -36,6 +37,7 @@ struct value_address {
 
 /* How a struct keeps a value of each kind. */
 #define VALUE_TYPE_TEXT     struct value_text
+#define VALUE_TYPE_URL      struct value_text
 #define VALUE_TYPE_SECRET   struct value_text
 #define VALUE_TYPE_ADDRESS  struct value_address
 #define VALUE_TYPE_BYTES    uint64_t
@@ -71,6 +73,13 @@ const char *value_format(enum value_kind kind, const char *limits, const void *v
 
 /* What to write for a value, as the help shows it: SIZE, FILE, durable|written. */
 const char *value_noun(enum value_kind kind, const char *limits);
+
+/* The URL without its password: "redis://ann:***@h:1/p", "postgres://h/db?password=***". Returns
+ * `to`. */
+const char *value_hide_password(const char *url, char *to, size_t size);
+
+/* Does it have one? */
+bool value_has_password(const char *url);
 
 /* Does the address stand for this machine alone: 127.0.0.0/8, ::1, or off? */
 bool value_is_loopback(const struct value_address *address);

@@ -61,8 +61,9 @@ static inline enum err memory_log_room(struct log *base)
     return ((struct memory_log *)base)->room;
 }
 
-static inline uint64_t memory_log_reached(struct log *base, enum log_level level)
+static inline uint64_t memory_log_reached(struct log *base, unsigned lane, enum log_level level)
 {
+    (void)lane;
     (void)level;
     return ((struct memory_log *)base)->count;
 }
@@ -273,6 +274,8 @@ static inline void shelf_event(struct shelf *shelf, const struct event *event)
         break;
     case EVENT_NOTHING:
     case EVENT_REPAIR:
+    case EVENT_EPOCH:
+    case EVENT_AFTER:
         return;
     }
     id->written_ms = event->time_ms;

@@ -95,7 +95,7 @@ static uint64_t append_number(struct log *log, unsigned number)
 
 static void wait_for(struct log *log, enum log_level level, uint64_t ticket)
 {
-    while (log_reached(log, level) < ticket)
+    while (log_reached(log, 0, level) < ticket)
         usleep(50);
 }
 
@@ -139,7 +139,7 @@ TEST(a_new_log_is_empty_and_has_room)
     assert_int_equal(count, 0);
     assert_int_equal(log_start(log, NULL), ERR_OK);
     assert_int_equal(log_room(log), ERR_OK);
-    assert_int_equal(log_reached(log, LOG_DURABLE), 0);
+    assert_int_equal(log_reached(log, 0, LOG_DURABLE), 0);
     log_close(log);
 }
 
@@ -232,12 +232,12 @@ TEST(tickets_grow_and_durable_is_not_ahead_of_written)
         uint64_t ticket = append_number(log, i);
         assert_true(ticket > before);
         before = ticket;
-        uint64_t durable = log_reached(log, LOG_DURABLE);
-        assert_true(durable <= log_reached(log, LOG_WRITTEN));
+        uint64_t durable = log_reached(log, 0, LOG_DURABLE);
+        assert_true(durable <= log_reached(log, 0, LOG_WRITTEN));
         assert_true(durable <= ticket);
     }
     wait_for(log, LOG_DURABLE, before);
-    assert_int_equal(log_reached(log, LOG_WRITTEN), before);
+    assert_int_equal(log_reached(log, 0, LOG_WRITTEN), before);
     log_close(log);
 }
 
@@ -447,7 +447,7 @@ static void follow_all(struct log *log, struct log_position *at, uint64_t limit,
     do {
         before = *at;
         struct error error = {0};
-        if (log_follow(log, at, limit, visit, arg, &error))
+        if (log_follow(log, 0, at, limit, visit, arg, &error))
             fail_msg("%s", error.text);
         assert_false(is_before(*at, before));
     } while (!is_same(*at, before));
@@ -473,7 +473,7 @@ TEST(what_is_durable_can_be_followed_and_ends_at_the_end)
         append_numbers(log, i, i + 300);
         follow_all(log, &at, i, expect_number, &seen);
         assert_int_equal(seen.next, i + 300);
-        assert_true(is_same(at, log_end(log)));
+        assert_true(is_same(at, log_end(log, 0)));
     }
     log_close(log);
 }
@@ -537,15 +537,15 @@ TEST(segments_and_end_are_known_before_the_start)
     assert_int_equal(log_read(log, (struct log_position){0}, count_section, &seen, NULL, NULL),
                      ERR_OK);
     assert_int_equal(seen, 200);
-    struct log_position end = log_end(log);
+    struct log_position end = log_end(log, 0);
     assert_int_equal(log_start(log, NULL), ERR_OK);
-    assert_true(is_same(end, log_end(log)));
+    assert_true(is_same(end, log_end(log, 0)));
     log_close(log);
 
     log = form->open(folder); /* the segment of that start stayed empty */
     assert_int_equal(log_read(log, end, count_section, &seen, NULL, NULL), ERR_OK);
     assert_int_equal(seen, 200);
-    assert_true(is_same(end, log_end(log)));
+    assert_true(is_same(end, log_end(log, 0)));
     log_close(log);
 }
 
@@ -583,10 +583,10 @@ TEST(a_follower_comes_to_the_end_also_when_the_last_segment_is_empty)
     struct log_position at = {0};
     append_numbers(log, 0, 3);
     follow_all(log, &at, 1 << 20, expect_number, &all);
-    assert_true(is_same(at, log_end(log)));
+    assert_true(is_same(at, log_end(log, 0)));
     assert_int_equal(log_rotate(log, NULL), ERR_OK);
     follow_all(log, &at, 1 << 20, expect_number, &all);
-    assert_true(is_same(at, log_end(log)));
+    assert_true(is_same(at, log_end(log, 0)));
     wait_for(log, LOG_DURABLE, append_number(log, 3));
     follow_all(log, &at, 1 << 20, expect_number, &all);
     assert_int_equal(all.next, 4);
@@ -601,7 +601,7 @@ TEST(a_visitor_that_refuses_is_asked_again_for_the_same_group)
     unsigned count = 0;
     struct error error = {0};
     struct log_position at = {0};
-    assert_int_equal(log_follow(log, &at, 1 << 20, refuse_third, &count, &error), ERR_TIMEOUT);
+    assert_int_equal(log_follow(log, 0, &at, 1 << 20, refuse_third, &count, &error), ERR_TIMEOUT);
     assert_string_equal(error.text, "enough");
     static struct numbers rest;
     rest = (struct numbers){.next = 2};
@@ -614,11 +614,11 @@ TEST(a_position_behind_the_end_is_refused)
 {
     struct log *log = open_started();
     append_numbers(log, 0, 3);
-    struct log_position at = log_end(log);
+    struct log_position at = log_end(log, 0);
     at.segment += 7;
     unsigned count = 0;
     struct error error = {0};
-    assert_int_equal(log_follow(log, &at, 1, count_section, &count, &error), ERR_INVALID);
+    assert_int_equal(log_follow(log, 0, &at, 1, count_section, &count, &error), ERR_INVALID);
     assert_int_equal(count, 0);
     log_close(log);
 }
@@ -649,9 +649,9 @@ TEST(rotating_seals_what_was_appended_before)
         struct error error = {0};
         if (log_rotate(log, &error))
             fail_msg("%s", error.text);
-        assert_int_equal(log_reached(log, LOG_DURABLE), i + 1);
+        assert_int_equal(log_reached(log, 0, LOG_DURABLE), i + 1);
         assert_int_equal(segments_of(log, segments), i + 2);
-        assert_true(log_end(log).segment < segments[i + 1].number);
+        assert_true(log_end(log, 0).segment < segments[i + 1].number);
     }
     assert_int_equal(log_rotate(log, NULL), ERR_OK); /* there is nothing to seal */
     assert_int_equal(segments_of(log, segments), 11);
@@ -713,7 +713,7 @@ TEST(a_trimmed_position_is_not_found)
         struct error error = {0};
         unsigned count = 0;
         at = all.positions[i];
-        assert_int_equal(log_follow(log, &at, 1, count_section, &count, &error), ERR_NOT_FOUND);
+        assert_int_equal(log_follow(log, 0, &at, 1, count_section, &count, &error), ERR_NOT_FOUND);
         assert_non_null(strstr(error.text, "trimmed"));
     }
     /* At the end of what was trimmed, nothing is missing. */
@@ -736,14 +736,14 @@ TEST(everything_but_the_segment_in_use_may_be_trimmed)
 {
     struct log *log = open_started();
     append_segments(log, 0, 4);
-    struct log_position end = log_end(log);
+    struct log_position end = log_end(log, 0);
     assert_int_equal(log_trim(log, UINT64_MAX, NULL), ERR_OK);
     struct log_segment segments[64];
     assert_int_equal(segments_of(log, segments), 1);
     for (unsigned start = 0; start < 3; start++) {
         log_close(log);
         log = open_started();
-        assert_true(is_same(log_end(log), end));
+        assert_true(is_same(log_end(log, 0), end));
     }
     append_numbers(log, 4, 9);
     static struct numbers rest;
@@ -789,7 +789,7 @@ TEST(scrubbing_changes_bytes_and_nothing_else)
     struct log *log = open_started();
     append_numbers(log, 0, 2000);
     assert_int_equal(log_rotate(log, NULL), ERR_OK);
-    struct log_position end = log_end(log);
+    struct log_position end = log_end(log, 0);
     struct log_segment segments[64];
     size_t count = segments_of(log, segments);
     assert_true(folder_contains("n=1999"));
@@ -811,7 +811,7 @@ TEST(scrubbing_changes_bytes_and_nothing_else)
     assert_int_equal(changed_all, 1000);
     assert_false(folder_contains("n=1999"));
     assert_true(folder_contains("n=1998"));
-    assert_true(is_same(log_end(log), end));
+    assert_true(is_same(log_end(log, 0), end));
 
     unsigned seen = 0;
     at = (struct log_position){0};
@@ -873,7 +873,7 @@ static void *run_follower(void *arg)
     while (follower->next < FOLLOWED) {
         struct log_position before = follower->at;
         struct error error;
-        if (log_follow(follower->log, &follower->at, 10000, follow_number, follower, &error)) {
+        if (log_follow(follower->log, 0, &follower->at, 10000, follow_number, follower, &error)) {
             fprintf(stderr, "%s\n", error.text);
             abort();
         }

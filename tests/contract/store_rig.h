@@ -30,6 +30,10 @@ struct rig {
     char folder[64];
     struct store *store;
     struct store_reader *reader;
+    bool is_beside;  /* another rig owns the folder */
+    bool by_lane;    /* of a log of many lanes, `origin` is ours */
+    bool unnumbered; /* users are known by their names: the store gives the numbers */
+    uint32_t origin;
 
     /* the batch being made */
     struct store_unit units[RIG_UNITS];
@@ -64,6 +68,7 @@ static inline void rig_open(struct rig *rig)
     assert_int_equal(store_mark(rig->store, &rig->mark, NULL), ERR_OK);
 }
 
+/* Once more is fine. */
 static inline void rig_close(struct rig *rig)
 {
     store_reader_close(rig->reader);
@@ -78,22 +83,40 @@ static inline void rig_reopen(struct rig *rig)
     rig_open(rig);
 }
 
-static inline struct rig *rig_new(rig_open_fn *open)
+static inline struct rig *rig_prepare(rig_open_fn *open)
 {
     struct rig *rig = memory_take_zeroed(sizeof(*rig));
     rig->open = open;
     rig->env = *env_system();
     rig->env.wall_ms = rig_clock;
     rig->now_ms = 1700000000000;
-    rig_of_clock = rig;
-    snprintf(rig->folder, sizeof(rig->folder), "/tmp/tally-store-XXXXXX");
-    assert_non_null(mkdtemp(rig->folder));
     for (unsigned i = 0; i < RIG_UNITS; i++) {
         rig->reactions[i] = memory_take(RIG_REACTIONS * sizeof(**rig->reactions));
         buffer_init(&rig->raws[i], 64 << 20);
     }
+    return rig;
+}
+
+static inline struct rig *rig_new(rig_open_fn *open)
+{
+    struct rig *rig = rig_prepare(open);
+    rig_of_clock = rig;
+    snprintf(rig->folder, sizeof(rig->folder), "/tmp/tally-store-XXXXXX");
+    assert_non_null(mkdtemp(rig->folder));
     rig_open(rig);
     return rig;
+}
+
+/* Another writer of what `rig` has, with a lane of its own. */
+static inline struct rig *rig_new_beside(const struct rig *rig, uint32_t origin)
+{
+    struct rig *other = rig_prepare(rig->open);
+    memcpy(other->folder, rig->folder, sizeof(other->folder));
+    other->is_beside = other->by_lane = true;
+    other->unnumbered = rig->unnumbered;
+    other->origin = origin;
+    rig_open(other);
+    return other;
 }
 
 static inline void rig_free(struct rig *rig)
@@ -101,7 +124,8 @@ static inline void rig_free(struct rig *rig)
     rig_close(rig);
     char command[128];
     snprintf(command, sizeof(command), "rm -rf %s", rig->folder);
-    assert_int_equal(system(command), 0); /* NOLINT: our own name */
+    if (!rig->is_beside)
+        assert_int_equal(system(command), 0); /* NOLINT: our own name */
     for (unsigned i = 0; i < RIG_UNITS; i++) {
         free(rig->reactions[i]);
         buffer_done(&rig->raws[i]);
@@ -142,7 +166,7 @@ static inline void rig_event(struct rig *rig, struct store_unit *unit, const str
     section_init(&section);
     section_event(&section, event);
     char header[SECTION_HEADER_MAX];
-    size_t size = section_header(&section, 0, ++rig->sequence, rig->now_ms, header);
+    size_t size = section_header(&section, rig->origin, ++rig->sequence, rig->now_ms, header);
     struct buffer *raw = &rig->raws[unit - rig->units];
     assert_int_equal(raw_put(raw, (struct slice){header, size}, buffer_slice(&section.body)),
                      ERR_OK);
@@ -184,11 +208,12 @@ static inline void rig_react(struct rig *rig, const char *item, const char *user
         .before = slice_of(before),
         .after = slice_of(after),
         .time_ms = rig->now_ms,
+        .origin = rig->origin,
         .sequence = rig->sequence + 1,
     };
     reaction->named = !user_is_numeric(reaction->user, &reaction->number);
     if (reaction->named)
-        reaction->number = rig_number(rig, user);
+        reaction->number = rig->unnumbered ? EVENT_NO_NUMBER : rig_number(rig, user);
     rig_event(rig, unit,
               &(struct event){.type = EVENT_REACT,
                               .id = slice_of(item),
@@ -213,8 +238,14 @@ static inline struct store_batch rig_batch(struct rig *rig)
         .after = rig->mark,
         .now_ms = rig->now_ms,
     };
-    batch.after.position.offset += 100;
-    batch.after.sequences[0] = rig->sequence;
+    batch.after.sequences[rig->origin] = rig->sequence;
+    if (!rig->by_lane) {
+        batch.after.position.offset += 100;
+        return batch;
+    }
+    batch.lanes = UINT64_C(1) << rig->origin;
+    batch.after.lanes[rig->origin].offset += 100;
+    memcpy(batch.before_sequences, rig->mark.sequences, sizeof(batch.before_sequences));
     return batch;
 }
 
@@ -261,8 +292,13 @@ static inline void rig_print_members(struct rig *rig, const struct state_members
         rig_print(rig, " %.*s%s:", SLICE_ARGS(members[i].kind), members[i].named ? "*" : "");
         if (members[i].count > 8)
             rig_print(rig, "<%zu>", members[i].count);
-        for (size_t j = 0; j < members[i].count && members[i].count <= 8; j++)
-            rig_print(rig, "%s%u", j > 0 ? "," : "", members[i].numbers[j]);
+        for (size_t j = 0; j < members[i].count && members[i].count <= 8; j++) {
+            rig_print(rig, "%s", j > 0 ? "," : "");
+            if (members[i].names)
+                rig_print(rig, "%.*s", SLICE_ARGS(members[i].names[j]));
+            else
+                rig_print(rig, "%u", members[i].numbers[j]);
+        }
     }
 }
 

@@ -141,8 +141,8 @@ static void check_follow(struct log *log, uint64_t sections)
 {
     struct read read = {0};
     struct log_position at = {0};
-    struct log_position end = log_end(log);
-    check(log_follow(log, &at, UINT64_MAX, visit, &read, NULL) == ERR_OK);
+    struct log_position end = log_end(log, 0);
+    check(log_follow(log, 0, &at, UINT64_MAX, visit, &read, NULL) == ERR_OK);
     check(read.sections == sections && at.segment == end.segment && at.offset == end.offset);
 }
 

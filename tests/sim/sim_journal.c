@@ -86,6 +86,8 @@ static void sum_event(struct journal *journal, const struct event *event)
     case EVENT_EXPIRE:
     case EVENT_NOTHING:
     case EVENT_REPAIR:
+    case EVENT_EPOCH:
+    case EVENT_AFTER:
         break;
     }
 }
@@ -313,9 +315,10 @@ static enum err visit_followed(void *arg, struct slice section, struct log_posit
     return visit_rest(&following->reading, section, next, error);
 }
 
-static enum err journal_follow(struct log *base, struct log_position *at, uint64_t limit,
-                               log_visit_fn *visit, void *arg, struct error *error)
+static enum err journal_follow(struct log *base, unsigned lane, struct log_position *at,
+                               uint64_t limit, log_visit_fn *visit, void *arg, struct error *error)
 {
+    (void)lane;
     struct journal *journal = journal_of(base);
     struct log_position from = *at;
     uint64_t before = journal_before(journal, from);
@@ -328,17 +331,18 @@ static enum err journal_follow(struct log *base, struct log_position *at, uint64
     }
     struct following following = {
         .reading = {.journal = journal, .visit = visit, .arg = arg, .number = before},
-        .durable = log_reached(journal->inner, LOG_DURABLE),
+        .durable = log_reached(journal->inner, 0, LOG_DURABLE),
     };
-    enum err err = log_follow(journal->inner, at, limit, visit_followed, &following, error);
+    enum err err = log_follow(journal->inner, 0, at, limit, visit_followed, &following, error);
     if (!err && journal_before(journal, *at) != following.reading.number)
         report_violation(journal->report, "the log was followed to another place than it says");
     return err;
 }
 
-static struct log_position journal_end(struct log *base)
+static struct log_position journal_end(struct log *base, unsigned lane)
 {
-    return log_end(journal_of(base)->inner);
+    (void)lane;
+    return log_end(journal_of(base)->inner, 0);
 }
 
 /* ---- what is kept of it ---- */
@@ -465,9 +469,10 @@ static enum err journal_room(struct log *base)
     return log_room(journal_of(base)->inner);
 }
 
-static uint64_t journal_reached(struct log *base, enum log_level level)
+static uint64_t journal_reached(struct log *base, unsigned lane, enum log_level level)
 {
-    return log_reached(journal_of(base)->inner, level);
+    (void)lane;
+    return log_reached(journal_of(base)->inner, 0, level);
 }
 
 static void journal_stats(struct log *base, struct log_stats *ret_stats)

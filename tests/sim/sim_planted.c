@@ -167,25 +167,28 @@ static enum err bad_room(struct log *base)
     return log->planted->bug == BUG_NO_BOUND ? ERR_OK : log_room(log->inner);
 }
 
-static uint64_t bad_reached(struct log *base, enum log_level level)
+static uint64_t bad_reached(struct log *base, unsigned lane, enum log_level level)
 {
+    (void)lane;
     struct planted_log *log = planted_log_of(base);
     if (log->planted->bug == BUG_ACK_APPENDED)
         return log->appended;
     if (log->planted->bug == BUG_ACK_WRITTEN)
         level = LOG_WRITTEN;
-    return log_reached(log->inner, level) + (log->planted->bug == BUG_ACK_ONE_AHEAD);
+    return log_reached(log->inner, 0, level) + (log->planted->bug == BUG_ACK_ONE_AHEAD);
 }
 
-static enum err pass_follow(struct log *base, struct log_position *at, uint64_t limit,
-                            log_visit_fn *visit, void *arg, struct error *error)
+static enum err pass_follow(struct log *base, unsigned lane, struct log_position *at,
+                            uint64_t limit, log_visit_fn *visit, void *arg, struct error *error)
 {
-    return log_follow(planted_log_of(base)->inner, at, limit, visit, arg, error);
+    (void)lane;
+    return log_follow(planted_log_of(base)->inner, 0, at, limit, visit, arg, error);
 }
 
-static struct log_position pass_end(struct log *base)
+static struct log_position pass_end(struct log *base, unsigned lane)
 {
-    return log_end(planted_log_of(base)->inner);
+    (void)lane;
+    return log_end(planted_log_of(base)->inner, 0);
 }
 
 static size_t pass_segments(struct log *base, struct log_segment *to, size_t room)

@@ -107,6 +107,8 @@ static void fold(struct proof *proof, const struct event *event)
     }
     case EVENT_NOTHING:
     case EVENT_REPAIR:
+    case EVENT_EPOCH:
+    case EVENT_AFTER:
         break;
     }
 }
@@ -116,8 +118,7 @@ static void fold_event(struct proof *proof, const struct event *event)
     struct slice item = event->id;
     uint8_t kind;
     kinds_split(&proof->world->kinds, event->id, &item, &kind);
-    bool counts = sim_id_of(item) == proof->id && event->type != EVENT_NOTHING &&
-                  event->type != EVENT_REPAIR &&
+    bool counts = sim_id_of(item) == proof->id && event_changes(event->type) &&
                   event->sequence <= proof->mark.sequences[event->origin];
     if (counts && !is_waiting(proof, event))
         fold(proof, event);

@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 import unittest
 
 import yaml
@@ -17,6 +18,7 @@ import tallyd
 RULES = "deploy/prometheus/tally.rules.yml"
 CONFIG = "deploy/prometheus/prometheus.yml"
 DASHBOARD = "deploy/grafana/tally.json"
+COMPOSE = "deploy/compose.yml"
 PAGE = "tests/unit/flow/metrics.txt"
 MANUAL = ("docs/operations.md", "docs/metrics.md")
 
@@ -133,6 +135,90 @@ class Deploy(unittest.TestCase):
             return  # the checks above stand without it
         for arguments in (["check", "rules", path(RULES)], ["check", "config", path(CONFIG)]):
             subprocess.run(["promtool", *arguments], check=True)
+
+    def check_settings(self, names):
+        """Every variable is one that tallyd knows."""
+        known = subprocess.run([tallyd.PROGRAM, "--help"], capture_output=True, text=True, check=True).stdout
+        settings = {"TALLY_" + name.upper().replace("-", "_") for name in re.findall(r"--([a-z-]+)", known)}
+        self.assertLessEqual(set(names), settings | {"TALLY_PASSWORD"})
+
+    def test_compose_starts_everything_and_names_what_is_there(self):
+        compose = yaml.safe_load(read(COMPOSE))
+        services = compose["services"]
+        self.assertEqual([name for name in services if name.startswith("redis")],
+                         [f"redis{i}" for i in range(1, 7)] + ["redis-cluster"])
+        roles = [service["command"][1] for name, service in services.items() if service.get("image") == "tally"]
+        self.assertEqual(sorted(roles), ["aggregate", "aggregate", "serve", "serve"])
+        for service in services.values():
+            for needed in service.get("depends_on", {}):
+                self.assertIn(needed, services)
+        settings = services["node1"]["environment"]
+        self.check_settings(settings)
+        for url in (settings["TALLY_HOT"], settings["TALLY_LOG"]):
+            for host in re.findall(r"[/,]([a-z]+[0-9]):", url):
+                self.assertIn(host, services)
+        build = services["node1"]["build"]
+        self.assertTrue(os.path.exists(path(os.path.join("deploy", build["context"], build["dockerfile"]))))
+
+    def test_every_variable_of_compose_is_in_the_example(self):
+        example = set(re.findall(r"^([A-Z0-9_]+)=", read("deploy/.env.example"), re.MULTILINE))
+        used = set(re.findall(r"(?<!\$)\$\{([A-Z0-9_]+)", read(COMPOSE)))
+        self.assertEqual(used, example)
+
+    def test_the_image_does_not_run_as_root_and_has_what_tallyd_links(self):
+        text = read("deploy/docker/Dockerfile")
+        self.assertEqual(len(re.findall(r"^FROM ", text, re.MULTILINE)), 2)
+        self.assertRegex(text, r"(?m)^USER [1-9][0-9]*$")
+        self.assertIn("build", read(".dockerignore").split())  # of the host
+        final = text.split("FROM ")[2]
+        for copied in re.findall(r"^COPY (deploy/\S+)", final, re.MULTILINE):
+            self.assertTrue(os.access(path(copied), os.X_OK))
+        linked = subprocess.run(["ldd", tallyd.PROGRAM], capture_output=True, text=True, check=True).stdout
+        for library in re.findall(r"lib(uv|xxhash|gmp|sqlite3|jansson|hiredis|pq|rdkafka)\.so", linked):
+            self.assertIn("lib" + library, final)
+
+    def test_the_manifests_are_whole(self):
+        kinds = {}
+        for manifest in yaml.safe_load_all(read("deploy/kubernetes/tally.yml")):
+            kinds.setdefault(manifest["kind"], []).append(manifest)
+        self.check_settings(kinds["ConfigMap"][0]["data"])
+        roles = {}
+        for deployment in kinds["Deployment"]:
+            spec = deployment["spec"]
+            template = spec["template"]
+            labels = template["metadata"]["labels"]
+            self.assertEqual(spec["selector"]["matchLabels"], labels)
+            self.assertGreaterEqual(spec["replicas"], 2)
+            self.assertTrue(template["spec"]["securityContext"]["runAsNonRoot"])
+            container = template["spec"]["containers"][0]
+            roles[labels["role"]] = container
+            self.assertEqual(container["args"], ["--role", labels["role"]])
+            self.check_settings(variable["name"] for variable in container["env"])
+            self.assertEqual(container["readinessProbe"]["httpGet"]["path"], "/readyz")
+            self.assertEqual(container["livenessProbe"]["httpGet"]["path"], "/livez")
+            self.assertTrue(container["securityContext"]["readOnlyRootFilesystem"])
+        self.assertEqual(set(roles), {"serve", "aggregate"})
+        service = kinds["Service"][0]["spec"]
+        ports = {port["name"] for port in roles["serve"]["ports"]}
+        self.assertEqual({port["targetPort"] for port in service["ports"]}, ports)
+
+    def test_the_units_are_well_formed(self):
+        for unit in ("deploy/tallyd.service", "deploy/tallyd@.service"):
+            keys = set(re.findall(r"^([A-Za-z]+)=", read(unit), re.MULTILINE))
+            self.assertLessEqual({"Description", "ExecStart", "Type", "WantedBy", "NoNewPrivileges"}, keys)
+        self.assertIn("--role %i", read("deploy/tallyd@.service"))
+        self.check_settings(re.findall(r"^#?(TALLY_[A-Z_]+)=", read("deploy/tally.env"), re.MULTILINE))
+        if not shutil.which("systemd-analyze"):
+            return  # the checks above stand without it
+        with tempfile.TemporaryDirectory() as folder:
+            for unit, name in (("deploy/tallyd.service", "tallyd.service"),
+                               ("deploy/tallyd@.service", "tallyd@serve.service")):
+                text = read(unit).replace("/usr/local/bin/tallyd", tallyd.PROGRAM)
+                with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+                    file.write(text)
+                done = subprocess.run(["systemd-analyze", "verify", os.path.join(folder, name)],
+                                      capture_output=True, text=True, check=False)
+                self.assertEqual([line for line in done.stderr.splitlines() if name in line], [])
 
 
 if __name__ == "__main__":

@@ -147,6 +147,13 @@ void http_wake_all(struct http *http)
         pass_reached(&http->workers[i].pass, safe);
 }
 
+void http_finished(struct http *http, unsigned worker)
+{
+    assert(http && worker < http->worker_count);
+
+    pass_finished(&http->workers[worker].pass);
+}
+
 void http_free(struct http *http)
 {
     if (!http)

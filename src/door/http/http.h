@@ -88,6 +88,9 @@ void http_set_limits(struct http *http, const struct http_limits *limits);
 /* Any thread: service_safe() may have grown. */
 void http_wake_all(struct http *http);
 
+/* Any thread: a batch of this worker can be collected (hot->finish). */
+void http_finished(struct http *http, unsigned worker);
+
 /* A metrics_door_fn: `arg` is the door. Any thread. */
 void http_metrics(void *arg, struct metrics_door *ret_door);
 

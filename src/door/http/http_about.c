@@ -94,22 +94,50 @@ static bool check(struct http_text *to, bool is_verbose, const char *name, bool 
     return is_well;
 }
 
+struct readiness {
+    struct http_text *to;
+    bool is_verbose;
+    bool is_ready;
+};
+
+static void say_ready(void *arg, const char *name, bool is_well, bool is_needed, const char *why)
+{
+    struct readiness *readiness = arg;
+    check(readiness->to, readiness->is_verbose, name, is_well, why);
+    if (is_needed && !is_well)
+        readiness->is_ready = false;
+}
+
+static void say_log(struct service *service, struct readiness *readiness)
+{
+    enum err room = log_room(service->log);
+    say_ready(readiness, "log", room == ERR_OK, true, err_meaning(room));
+}
+
 /* Writes are what it has to be ready for: a store that is down holds up nothing. */
+static void say_store(struct service *service, struct readiness *readiness)
+{
+    struct pipeline_stats stats;
+    pipeline_read(service, &stats);
+    if (readiness->is_verbose && stats.runs)
+        say_ready(readiness, "store (not needed for writes)", !stats.paused, false, stats.reason);
+}
+
 static void answer_readyz(struct http_call *call, struct op *ops)
 {
     (void)ops;
     struct service *service = service_of(call);
     bool is_verbose = call->number != 0;
     struct http_text *body = http_call_body(call);
-    enum err room = log_room(service->log);
-    bool is_ready = check(body, is_verbose, "log", room == ERR_OK, err_meaning(room));
-    is_ready &= check(body, is_verbose, "open", !call->client->worker->draining, "it ends");
-    if (is_verbose) {
-        struct pipeline_stats stats;
-        pipeline_read(service, &stats);
-        if (stats.runs)
-            check(body, true, "store (not needed for writes)", !stats.paused, stats.reason);
-    }
+    struct readiness readiness = {.to = body, .is_verbose = is_verbose, .is_ready = true};
+    if (service->ready)
+        service->ready(service->ready_arg, say_ready, &readiness);
+    else
+        say_log(service, &readiness);
+    say_ready(&readiness, "open", !call->client->worker->draining, true, "it ends");
+    if (!service->ready)
+        say_store(service, &readiness);
+    bool is_ready = readiness.is_ready;
     http_text_add(body, is_ready ? SLICE("ready\n") : SLICE("not ready\n"));
     send_text(call, is_ready ? 200 : 503, buffer_slice(&body->bytes));
 }

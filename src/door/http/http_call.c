@@ -203,15 +203,44 @@ static bool decode_args(struct http_call *call, const struct http_match *match)
     return true;
 }
 
+/* Takes ?ack=log out of the query of a write. What else it may say is the handler's business. NULL:
+ * all is well. */
+static const char *take_ack(struct http_call *call)
+{
+    if (!(call->route->flags & HTTP_ROUTE_WRITE) || call->query.size == 0)
+        return NULL;
+    struct slice left = call->query;
+    struct slice name;
+    struct slice value;
+    char *begin = (char *)call->query.data;
+    while (http_url_cut_field(&left, &name, &value)) {
+        char *end = left.size > 0 ? (char *)left.data : begin + (name.size + value.size + 1);
+        if (!slice_equal(name, SLICE("ack"))) {
+            begin = end;
+            continue;
+        }
+        if (!slice_equal(value, SLICE("log")))
+            return "ack: a write may ask for log, and for nothing else";
+        call->must_log = true;
+        size_t before = (size_t)(begin - call->query.data);
+        memmove(begin, left.data, left.size);
+        call->query.size = before + left.size;
+        if (left.size == 0 && before > 0)
+            call->query.size--; /* the "&" before it */
+        return NULL;
+    }
+    return NULL;
+}
+
 /* What nobody would look at is a slip of the pen, and could have meant much: ?delta=5, or the kind
  * in the body of a DELETE. Short paths and those for machines are less strict. NULL: all is well.
  */
-static const char *surplus(const struct http_call *call, const struct http_request *request)
+static const char *surplus(const struct http_call *call)
 {
     const struct http_route *route = call->route;
     if (strncmp(route->path, "/v1/", 4) != 0)
         return NULL;
-    if (!route->query && request->query.size > 0)
+    if (!route->query && call->query.size > 0)
         return "this call takes no parameters";
     if (!(route->flags & (HTTP_ROUTE_JSON | HTTP_ROUTE_LINES)) && call->body.size > 0)
         return "this call takes no body";
@@ -251,7 +280,7 @@ static void handle(struct http_call *call, const struct http_match *match)
     } else if (!decode_args(call, match)) {
         http_call_fail(call, HTTP_PROBLEM_INVALID,
                        "the path is not percent-encoded UTF-8 without zero bytes");
-    } else if ((fault = surplus(call, request))) {
+    } else if ((fault = take_ack(call)) || (fault = surplus(call))) {
         http_call_fail(call, HTTP_PROBLEM_INVALID, "%s", fault);
     } else if (!has_good_type(call, request)) {
         http_call_fail(call, HTTP_PROBLEM_BAD_TYPE, NULL);
@@ -352,6 +381,7 @@ struct op *http_call_op(struct http_call *call, enum op_kind kind, struct slice 
     if (op_is_write(kind)) {
         op->key = call->key;
         op->region = call->region;
+        op->must_log = call->must_log;
     }
     return op;
 }
@@ -370,6 +400,11 @@ void http_call_submit(struct http_call *call, size_t count, http_answer_fn *answ
     if (!pass_is_plain(pass, count) && !pass_check(pass, count, &error)) {
         pass_undo(pass, count);
         http_call_fail_with(call, &error);
+        return;
+    }
+    if (call->must_log && !service_may_log(pass->service)) {
+        pass_undo(pass, count);
+        http_call_fail(call, HTTP_PROBLEM_UNAVAILABLE, "%s", http_log_is_down);
         return;
     }
     http_call_submit_checked(call, count, answer_with);
@@ -773,16 +808,38 @@ void http_call_problem(struct http_call *call, enum http_problem problem, const 
                       buffer_slice(&body->bytes));
 }
 
+enum http_problem http_call_op_problem(const struct http_call *call, const struct op *op)
+{
+    if (op->code == ERR_OK)
+        return op->weak && op->must_log ? HTTP_PROBLEM_UNKNOWN : HTTP_PROBLEMS;
+    /* An outbox that is full is none of the client's doing. */
+    if (op->code == ERR_BUSY && call->client->worker->service->relay)
+        return HTTP_PROBLEM_UNAVAILABLE;
+    return http_problem_of(op->code);
+}
+
 bool http_call_answer_error(struct http_call *call, const struct op *op)
 {
-    if (__builtin_expect(op->code == ERR_OK, 1))
+    if (__builtin_expect(op->code == ERR_OK && !op->weak, 1))
+        return false;
+    enum http_problem problem = http_call_op_problem(call, op);
+    if (problem == HTTP_PROBLEMS)
         return false;
     char meaning[SERVICE_MEANING_BYTES];
     const char *detail = op->code == ERR_NO_KIND
                              ? service_meaning(call->client->worker->service, op->code, meaning)
                              : NULL;
-    http_call_problem(call, http_problem_of(op->code), detail);
+    http_call_problem(call, problem, detail);
     return true;
+}
+
+bool http_call_exact(struct http_call *call, struct slice value, bool *ret_exact)
+{
+    *ret_exact = value.data && slice_equal(value, SLICE("true"));
+    if (!value.data || *ret_exact || slice_equal(value, SLICE("false")))
+        return true;
+    http_call_fail(call, HTTP_PROBLEM_INVALID, "exact: not true or false");
+    return false;
 }
 
 void http_call_as_of(struct http_call *call, struct http_text *to)
@@ -794,10 +851,37 @@ void http_call_as_of(struct http_call *call, struct http_text *to)
     HTTP_TEXT(to, "\"");
 }
 
+void http_call_as_of_op(struct http_call *call, struct http_text *to, const struct op *op)
+{
+    if (__builtin_expect(op->as_of_ms == 0 && !op->stale && op->shards_missing == 0, 1)) {
+        http_call_as_of(call, to);
+        return;
+    }
+    call->client->worker->as_of_at = to->bytes.size;
+    if (op->stale)
+        HTTP_TEXT(to, ",\"stale\":true");
+    if (op->shards_missing > 0)
+        http_text_printf(to, ",\"shards_missing\":%u", op->shards_missing);
+    if (op->as_of_ms == 0) {
+        size_t content = call->client->worker->as_of_at;
+        http_call_as_of(call, to);
+        call->client->worker->as_of_at = content;
+        return;
+    }
+    HTTP_TEXT(to, ",\"as_of\":");
+    http_text_time(to, op->as_of_ms);
+}
+
+struct slice http_call_ack_word(const struct http_call *call)
+{
+    const struct service *service = call->client->worker->service;
+    return slice_of(ack_name(call->must_log && service->ack == ACK_HOT ? ACK_LOG : service->ack));
+}
+
 void http_call_ack(struct http_call *call, struct http_text *to)
 {
     HTTP_TEXT(to, ",\"ack\":\"");
-    http_text_add(to, slice_of(ack_name(call->client->worker->service->ack)));
+    http_text_add(to, http_call_ack_word(call));
     HTTP_TEXT(to, "\"");
     http_call_as_of(call, to);
 }

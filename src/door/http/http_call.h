@@ -38,6 +38,7 @@ struct http_call {
     struct slice body;
     struct slice key;    /* data NULL = none */
     struct slice region; /* size 0 = none */
+    bool must_log;       /* ?ack=log: nothing less will do */
     struct slice if_none_match;
     struct slice origin; /* that may see the answer; size 0 = none */
 
@@ -140,6 +141,19 @@ bool http_call_answer_error(struct http_call *call, const struct op *op);
 /* ,"as_of":"..." of the batch that has just run; ,"ack":"durable" as well */
 void http_call_as_of(struct http_call *call, struct http_text *to);
 void http_call_ack(struct http_call *call, struct http_text *to);
+
+/* The same of a read: of the moment that it is of, ,"stale":true if the hot layer could not be
+ * asked, ,"shards_missing":2 if some of it could not. */
+void http_call_as_of_op(struct http_call *call, struct http_text *to, const struct op *op);
+
+/* What an answer to a write of this call says that it has waited for: "durable", "log". */
+struct slice http_call_ack_word(const struct http_call *call);
+
+/* What is wrong with the op; HTTP_PROBLEMS: nothing. */
+enum http_problem http_call_op_problem(const struct http_call *call, const struct op *op);
+
+/* ?exact=true. False: it has failed. */
+bool http_call_exact(struct http_call *call, struct slice value, bool *ret_exact);
 
 /* {"like":"3","dislike":"0"} */
 void http_call_write_counts(struct http_call *call, struct http_text *to, const int64_t *counts);

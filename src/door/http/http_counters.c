@@ -36,19 +36,22 @@ static void answer_get(struct http_call *call, struct op *ops)
     struct slice digits = tag_of(body, begin);
     size_t size = digits.size < sizeof(tag) ? digits.size : sizeof(tag);
     memcpy(tag, digits.data + digits.size - size, size);
-    http_call_as_of(call, body);
+    http_call_as_of_op(call, body, ops);
     HTTP_TEXT(body, "}");
     http_call_send_tagged(call, (struct slice){tag, size});
 }
 
-/* A read is exact in any case: it is taken where the counter lives. */
-static bool check_consistency(struct http_call *call)
+/* On one node every read is exact: it is taken where the counter lives. */
+static bool read_exact(struct http_call *call, bool *ret_exact)
 {
-    static const char *const names[] = {"consistency", NULL};
-    struct slice value;
-    if (!http_call_query(call, names, &value))
+    static const char *const names[] = {"consistency", "exact", NULL};
+    struct slice values[2];
+    if (!http_call_query(call, names, values) || !http_call_exact(call, values[1], ret_exact))
         return false;
-    if (!value.data || slice_equal(value, SLICE("exact")) || slice_equal(value, SLICE("any")))
+    if (!values[0].data || slice_equal(values[0], SLICE("any")))
+        return true;
+    *ret_exact = true;
+    if (slice_equal(values[0], SLICE("exact")))
         return true;
     http_call_fail(call, HTTP_PROBLEM_INVALID, "consistency: not exact or any");
     return false;
@@ -56,9 +59,10 @@ static bool check_consistency(struct http_call *call)
 
 void http_counter_get(struct http_call *call)
 {
-    if (call->query.size > 0 && !check_consistency(call))
+    bool exact = false;
+    if (call->query.size > 0 && !read_exact(call, &exact))
         return;
-    http_call_op(call, OP_GET, call->args[0]);
+    http_call_op(call, OP_GET, call->args[0])->exact = exact;
     http_call_submit(call, 1, answer_get);
 }
 

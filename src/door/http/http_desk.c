@@ -116,6 +116,8 @@ static enum err find_recount(struct http_job *job, struct desk_seat *seat, struc
     HTTP_TEXT(to, ",\"events\":");
     http_text_unsigned(to, found.events);
     http_text_add(to, found.agrees ? SLICE(",\"agrees\":true") : SLICE(",\"agrees\":false"));
+    if (found.by_store)
+        HTTP_TEXT(to, ",\"from\":\"store\"");
     number_done(&found.value);
     number_done(&found.recount);
     number_done(&found.base);
@@ -146,6 +148,10 @@ static const char *type_name(enum event_type type)
         return "react";
     case EVENT_NOTHING:
         return "nothing";
+    case EVENT_EPOCH:
+        return "epoch";
+    case EVENT_AFTER:
+        return "after";
     default:
         return "repair";
     }

@@ -258,6 +258,12 @@ static bool append_op(struct http_lines *lines, struct slice text, size_t index)
     if (op_is_write(word->kind)) {
         op->key = key_of(lines, &line, index);
         op->region = line.region;
+        op->must_log = lines->call.must_log;
+    }
+    if (op->must_log && !service_may_log(worker->service)) {
+        pass_undo(&worker->pass, 1);
+        fail(lines, HTTP_PROBLEM_UNAVAILABLE, http_log_is_down);
+        return false;
     }
     struct error error = {.code = ERR_INVALID};
     if (!read_amount(lines, &line, op)) {
@@ -307,7 +313,7 @@ static void write_rest(struct http_lines *lines, const struct op *op)
         http_text_add(out, lines->ack);
         HTTP_TEXT(out, "\"}\n");
     } else {
-        http_call_as_of(&lines->call, out);
+        http_call_as_of_op(&lines->call, out, op);
         HTTP_TEXT(out, "}\n");
     }
 }
@@ -315,9 +321,9 @@ static void write_rest(struct http_lines *lines, const struct op *op)
 static void write_op(struct http_lines *lines, uint64_t line, const struct op *op)
 {
     struct http_text *out = &lines->out;
-    if (op->code != ERR_OK) {
+    if (op->code != ERR_OK || (op->weak && op->must_log)) {
         char meaning[SERVICE_MEANING_BYTES];
-        write_failure(out, line, http_problem_of(op->code),
+        write_failure(out, line, http_call_op_problem(&lines->call, op),
                       service_meaning(lines->call.client->worker->service, op->code, meaning));
         return;
     }
@@ -435,7 +441,7 @@ void http_batch(struct http_call *call)
     lines->call.extra = lines;
     lines->at = (char *)call->body.data;
     lines->end = lines->at + size_of_lines(call->body);
-    lines->ack = slice_of(ack_name(client->worker->service->ack));
+    lines->ack = http_call_ack_word(call);
     take_buffer(lines);
     take_stretch(lines);
     if (lines->at < lines->end) {

@@ -17,18 +17,19 @@ struct schema {
     const char *json;
 };
 
-#define STRING  "{\"type\":\"string\"}"
-#define BOOLEAN "{\"type\":\"boolean\"}"
-#define WHOLE   "{\"type\":\"integer\",\"minimum\":0}"
-#define DIGITS  "{\"$ref\":\"#/components/schemas/Digits\"}"
-#define TIME    "{\"$ref\":\"#/components/schemas/Time\"}"
-#define TIME_0  "{\"oneOf\":[{\"$ref\":\"#/components/schemas/Time\"},{\"type\":\"null\"}]}"
-#define TEXT_0  "{\"type\":[\"string\",\"null\"]}"
-#define ACK     "{\"$ref\":\"#/components/schemas/Ack\"}"
-#define AMOUNT  "{\"$ref\":\"#/components/schemas/Amount\"}"
-#define COUNTS  "{\"$ref\":\"#/components/schemas/Counts\"}"
-#define CURSOR  "{\"$ref\":\"#/components/schemas/Cursor\"}"
-#define ID      "{\"oneOf\":[{\"type\":\"string\"},{\"type\":\"integer\"}]}"
+#define STRING    "{\"type\":\"string\"}"
+#define BOOLEAN   "{\"type\":\"boolean\"}"
+#define WHOLE     "{\"type\":\"integer\",\"minimum\":0}"
+#define DIGITS    "{\"$ref\":\"#/components/schemas/Digits\"}"
+#define TIME      "{\"$ref\":\"#/components/schemas/Time\"}"
+#define TIME_0    "{\"oneOf\":[{\"$ref\":\"#/components/schemas/Time\"},{\"type\":\"null\"}]}"
+#define TEXT_0    "{\"type\":[\"string\",\"null\"]}"
+#define FRESHNESS ",\"stale\":" BOOLEAN ",\"shards_missing\":" WHOLE
+#define ACK       "{\"$ref\":\"#/components/schemas/Ack\"}"
+#define AMOUNT    "{\"$ref\":\"#/components/schemas/Amount\"}"
+#define COUNTS    "{\"$ref\":\"#/components/schemas/Counts\"}"
+#define CURSOR    "{\"$ref\":\"#/components/schemas/Cursor\"}"
+#define ID        "{\"oneOf\":[{\"type\":\"string\"},{\"type\":\"integer\"}]}"
 
 /* An object that has these members, and no others. */
 #define CLOSED(required, members)                                                 \
@@ -52,8 +53,9 @@ static const struct schema schemas[] = {
                "\"oneOf\":[{\"type\":\"integer\"},{\"$ref\":\"#/components/schemas/Digits\"}]}"},
     {"Time", "{\"type\":\"string\",\"format\":\"date-time\",\"pattern\":"
              "\"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\\\\.[0-9]{3}Z$\"}"},
-    {"Ack", "{\"enum\":[\"durable\",\"written\",\"memory\"],\"description\":\"What the answer has "
-            "waited for: the disk, the system, or nothing\"}"},
+    {"Ack", "{\"enum\":[\"durable\",\"written\",\"memory\",\"log\",\"hot\"],\"description\":\"What "
+            "the answer has waited for: the disk, the system, or nothing; with many nodes: the "
+            "log, or the hot layer only\"}"},
     {"Cursor", "{\"type\":[\"string\",\"null\"],\"description\":\"For the next page; null: that "
                "was all\"}"},
     {"Counts", "{\"type\":\"object\",\"additionalProperties\":" DIGITS
@@ -64,7 +66,7 @@ static const struct schema schemas[] = {
                 ",\"status\":{\"type\":\"integer\"},\"detail\":" STRING ",\"advice\":" STRING "}}"},
 
     {"Counter", CLOSED("\"id\",\"value\",\"as_of\"",
-                       "\"id\":" STRING ",\"value\":" DIGITS ",\"as_of\":" TIME)},
+                       "\"id\":" STRING ",\"value\":" DIGITS FRESHNESS ",\"as_of\":" TIME)},
     {"CounterChange", CLOSED("\"id\",\"value\",\"changed\",\"repeated\",\"ack\",\"as_of\"",
                              "\"id\":" STRING ",\"value\":" DIGITS ",\"changed\":" BOOLEAN
                              ",\"repeated\":" BOOLEAN ",\"ack\":" ACK ",\"as_of\":" TIME)},
@@ -97,6 +99,7 @@ static const struct schema schemas[] = {
      CLOSED("\"id\",\"value\",\"recount\",\"base\",\"discarded\",\"events\",\"agrees\",\"as_of\"",
             "\"id\":" STRING ",\"value\":" DIGITS ",\"recount\":" DIGITS ",\"base\":" DIGITS
             ",\"discarded\":" DIGITS ",\"events\":" WHOLE ",\"agrees\":" BOOLEAN
+            ",\"from\":{\"const\":\"store\"}"
             ",\"as_of\":" TIME)},
     {"Event",
      CLOSED("\"time\",\"origin\",\"sequence\",\"type\",\"id\"",
@@ -107,15 +110,15 @@ static const struct schema schemas[] = {
     {"EventPage", PAGE_OF("id", "events", REF("Event"))},
 
     {"ReactionChoice", CLOSED("", "\"kind\":" STRING ",\"region\":" STRING)},
-    {"Reaction",
-     CLOSED("\"item\",\"user\",\"reaction\",\"as_of\"",
-            "\"item\":" STRING ",\"user\":" STRING ",\"reaction\":" TEXT_0 ",\"as_of\":" TIME)},
+    {"Reaction", CLOSED("\"item\",\"user\",\"reaction\",\"as_of\"",
+                        "\"item\":" STRING ",\"user\":" STRING ",\"reaction\":" TEXT_0 FRESHNESS
+                        ",\"as_of\":" TIME)},
     {"ReactionChange",
      CLOSED("\"item\",\"user\",\"reaction\",\"changed\",\"repeated\",\"counts\",\"ack\",\"as_of\"",
             "\"item\":" STRING ",\"user\":" STRING ",\"reaction\":" TEXT_0 ",\"changed\":" BOOLEAN
             ",\"repeated\":" BOOLEAN ",\"counts\":" COUNTS ",\"ack\":" ACK ",\"as_of\":" TIME)},
     {"Item", CLOSED("\"item\",\"counts\",\"as_of\"",
-                    "\"item\":" STRING ",\"counts\":" COUNTS ",\"as_of\":" TIME)},
+                    "\"item\":" STRING ",\"counts\":" COUNTS FRESHNESS ",\"as_of\":" TIME)},
     {"MemberPage", CLOSED("\"item\",\"kind\",\"members\",\"cursor\",\"as_of\"",
                           "\"item\":" STRING ",\"kind\":" STRING
                           ",\"members\":" LIST(STRING) ",\"cursor\":" CURSOR ",\"as_of\":" TIME)},
@@ -142,8 +145,9 @@ static const struct schema schemas[] = {
     {"BatchAnswer",
      CLOSED("\"line\",\"status\"",
             "\"line\":" WHOLE ",\"status\":{\"type\":\"integer\"},\"changed\":" BOOLEAN
-            ",\"repeated\":" BOOLEAN ",\"reaction\":" TEXT_0 ",\"value\":" DIGITS ",\"ack\":" ACK
-            ",\"as_of\":" TIME ",\"type\":" REF("ProblemType") ",\"detail\":" STRING)},
+            ",\"repeated\":" BOOLEAN ",\"reaction\":" TEXT_0 ",\"value\":" DIGITS
+            ",\"ack\":" ACK FRESHNESS ",\"as_of\":" TIME
+            ",\"type\":" REF("ProblemType") ",\"detail\":" STRING)},
 
     {"Life",
      CLOSED("\"event_id\",\"counter\",\"delta\",\"state\",\"retry_count\",\"events\",\"created\"",
@@ -229,7 +233,8 @@ struct parameter {
 };
 
 static const struct parameter parameters[] = {
-    {"consistency", "{\"enum\":[\"exact\",\"any\"]}", "Reads are exact in any case"},
+    {"consistency", "{\"enum\":[\"exact\",\"any\"]}", "exact: as exact=true"},
+    {"exact", BOOLEAN, "Ask all shards, whatever is known; on one node every read does"},
     {"ids", STRING, "Ids with commas between them, up to 1000"},
     {"match", STRING, "A glob pattern: * ? [a-z]"},
     {"cursor", "{\"type\":\"string\",\"pattern\":\"^(0|[1-9][0-9]{0,19})$\"}",
@@ -294,6 +299,7 @@ static void write_parameters(struct http_text *to, const struct http_route *rout
     if (route->flags & HTTP_ROUTE_WRITE) {
         http_text_printf(to,
                          "%s{\"$ref\":\"#/components/parameters/Key\"},"
+                         "{\"$ref\":\"#/components/parameters/Ack\"},"
                          "{\"$ref\":\"#/components/parameters/Region\"}",
                          has_one ? "," : "");
         has_one = true;
@@ -401,6 +407,8 @@ void http_openapi_write(struct http_text *text, const char *version)
         "\"Key\":{\"name\":\"Idempotency-Key\",\"in\":\"header\",\"description\":\"The write "
         "counts once, however often it is sent with this key\",\"schema\":{\"type\":\"string\","
         "\"minLength\":1,\"maxLength\":128}},"
+        "\"Ack\":{\"name\":\"ack\",\"in\":\"query\",\"description\":\"Wait for the log, and "
+        "refuse the write while that is down\",\"schema\":{\"enum\":[\"log\"]}},"
         "\"Region\":{\"name\":\"Tally-Region\",\"in\":\"header\",\"schema\":{\"type\":"
         "\"string\",\"maxLength\":64}},"
         "\"IfNoneMatch\":{\"name\":\"If-None-Match\",\"in\":\"header\",\"description\":\"The "

@@ -8,6 +8,8 @@ const struct http_problem_row http_problems[HTTP_PROBLEMS] = {
 #undef X
 };
 
+const char http_log_is_down[] = "the log does not answer, and ack=log was asked for";
+
 enum http_problem http_problem_of(enum err code)
 {
     switch (code) {
@@ -35,8 +37,9 @@ enum http_problem http_problem_of(enum err code)
         return HTTP_PROBLEM_BUSY;
     case ERR_FULL:
         return HTTP_PROBLEM_DISK_FULL;
-    case ERR_UNAVAILABLE:
     case ERR_TIMEOUT:
+        return HTTP_PROBLEM_UNKNOWN;
+    case ERR_UNAVAILABLE:
     case ERR_COLD:
         return HTTP_PROBLEM_UNAVAILABLE;
     case ERR_NO_MEMORY:

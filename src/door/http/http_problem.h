@@ -51,6 +51,8 @@
       "Look at what the server has written to stderr.")                                            \
     X(UNAVAILABLE, 503, "unavailable", "A part of the server cannot answer now",                   \
       "Nothing was changed. Try again later.")                                                     \
+    X(UNKNOWN, 503, "unknown-outcome", "Nobody knows whether it was done",                         \
+      "Send it again with the same Idempotency-Key; without one it may count twice.")              \
     X(NO_KIND, 503, "kind-not-configured", "The item holds reactions of a kind that is not known", \
       "Nothing was changed. Have the kind put back into the setting kinds.")                       \
     X(BAD_VERSION, 505, "http-version", "The version of HTTP is not spoken here", "Use HTTP/1.1.") \
@@ -75,6 +77,9 @@ struct http_problem_row {
 extern const struct http_problem_row http_problems[HTTP_PROBLEMS];
 
 enum http_problem http_problem_of(enum err code);
+
+/* Why a write that asks for the log is not tried. */
+extern const char http_log_is_down[];
 
 /* The problem that the parser has answered with this status. */
 enum http_problem http_problem_of_status(unsigned status);

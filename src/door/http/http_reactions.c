@@ -93,7 +93,7 @@ static void answer_reaction(struct http_call *call, struct op *ops)
     http_text_string(body, ops->user);
     HTTP_TEXT(body, ",\"reaction\":");
     http_call_write_kind(call, body, ops->held);
-    http_call_as_of(call, body);
+    http_call_as_of_op(call, body, ops);
     HTTP_TEXT(body, "}");
     struct slice tag = ops->held == KIND_NONE
                            ? SLICE("none")
@@ -128,7 +128,7 @@ static void answer_item(struct http_call *call, struct op *ops)
     http_text_string(body, ops->id);
     HTTP_TEXT(body, ",\"counts\":");
     http_call_write_counts(call, body, ops->counts);
-    http_call_as_of(call, body);
+    http_call_as_of_op(call, body, ops);
     HTTP_TEXT(body, "}");
     char tag[LIMIT_KINDS * (DECIMAL_SIZE_MAX + 1)];
     http_call_send_tagged(
@@ -137,7 +137,15 @@ static void answer_item(struct http_call *call, struct op *ops)
 
 void http_item_get(struct http_call *call)
 {
-    http_call_op(call, OP_COUNTS, call->args[0])->counts = http_call_counts(call);
+    static const char *const names[] = {"exact", NULL};
+    struct slice value = {NULL, 0};
+    bool exact = false;
+    if (call->query.size > 0 &&
+        (!http_call_query(call, names, &value) || !http_call_exact(call, value, &exact)))
+        return;
+    struct op *op = http_call_op(call, OP_COUNTS, call->args[0]);
+    op->counts = http_call_counts(call);
+    op->exact = exact;
     http_call_submit(call, 1, answer_item);
 }
 

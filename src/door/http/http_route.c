@@ -20,7 +20,7 @@
 /* The busiest first. */
 const struct http_route http_route_table[] = {
     {HTTP_GET, "/v1/counters/{id}", TAGGED, http_counter_get, "getCounter", "counters",
-     "The value of a counter", "consistency", NULL, 200, "Counter"},
+     "The value of a counter", "consistency exact", NULL, 200, "Counter"},
     {HTTP_PUT, "/v1/items/{item}/reactions/{user}", JSON | WRITE, http_reaction_put, "putReaction",
      "reactions", "The user holds this reaction from now on; like if the body does not say", NULL,
      "ReactionChoice", 200, "ReactionChange"},
@@ -33,7 +33,7 @@ const struct http_route http_route_table[] = {
      "toggleReaction", "reactions", "Takes the reaction back if the user holds it, else gives it",
      NULL, "ReactionChoice", 200, "ReactionChange"},
     {HTTP_GET, "/v1/items/{item}", TAGGED, http_item_get, "getItem", "items",
-     "All counts of an item", NULL, NULL, 200, "Item"},
+     "All counts of an item", "exact", NULL, 200, "Item"},
     {HTTP_POST, "/v1/batch", LINES | ALONE | WRITE, http_batch, "batch", "batch",
      "Many writes and reads, a line each, with a line of answer each", NULL, "BatchLine", 200,
      "BatchAnswer"},

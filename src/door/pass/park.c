@@ -8,7 +8,9 @@
 #include "base/memory.h"
 #include "door/pass/pass_own.h"
 
-#define COLD_MAX_NS UINT64_C(10000000000) /* then the store will not be waited for any longer */
+/* Then the store will not be waited for any longer; with many nodes others can be asked. */
+#define COLD_MAX_NS       UINT64_C(10000000000)
+#define COLD_MAX_NODES_NS UINT64_C(5000000000)
 
 /* What one pass has parked. Behind it, in the same piece of memory: the ops, the
  * requests, and the things that ops point to. */
@@ -383,11 +385,13 @@ static void refuse_cold(struct parked *parked)
 
 void park_tick(struct pass *pass)
 {
+    pass->tick_waits = pass->parked && pass_is_busy(pass);
     if (!pass->parked || pass_is_busy(pass))
         return;
     uint64_t now_ns = env_monotonic_ns(pass->service->env);
+    uint64_t max_ns = pass->service->relay ? COLD_MAX_NODES_NS : COLD_MAX_NS;
     for (struct parked *parked = pass->parked; parked; parked = parked->next) {
-        if (parked->cold > 0 && now_ns - parked->since_ns > COLD_MAX_NS)
+        if (parked->cold > 0 && now_ns - parked->since_ns > max_ns)
             refuse_cold(parked);
     }
     sweep(pass);

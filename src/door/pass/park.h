@@ -38,7 +38,7 @@ void park_job(struct pass *pass, const struct pass_request *request, struct pass
  * loaded, and answers what can be answered. False: that batch is still under way. */
 bool park_look(struct pass *pass);
 
-/* Refuses what has been cold for too long. */
+/* Refuses what has been cold for too long; as soon as no batch is under way. */
 void park_tick(struct pass *pass);
 
 /* The room of the pass would be cleared now: keeps what parked requests point to. */

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "base/memory.h"
 #include "door/pass/park.h"
@@ -95,29 +96,68 @@ void pass_unhold(struct pass_client *client, unsigned why)
     pass->door->held(client);
 }
 
+/* The tickets have been let go; the log may be down all the same. */
+static void release(const struct promise *promise)
+{
+    struct pass_client *client = promise->client;
+    struct pass *pass = client->pass;
+    uint64_t from = client->released;
+    client->released = promise->end;
+    if (__builtin_expect(promise->first == 0, 1) ||
+        !service_is_weak(pass->service, promise->first, promise->ticket))
+        return;
+    if (promise->must_log && pass->door->lose) {
+        client->released = from;
+        pass->door->lose(client);
+    } else if (pass->door->weaken) {
+        pass->door->weaken(client, from, promise->end);
+    }
+}
+
 bool pass_settle(struct pass_client *client, uint64_t end, uint64_t safe)
 {
     if (end == client->settled)
         return true;
     client->settled = end;
+    struct promise promise = {
+        .client = client,
+        .ticket = client->ticket,
+        .first = client->first,
+        .must_log = client->must_log,
+        .end = end,
+    };
+    client->first = 0;
+    client->must_log = false;
     if (client->promised == 0 && client->ticket <= safe) {
-        client->released = end;
+        release(&promise);
         return true;
     }
     client->promised++;
-    promises_add(&client->pass->promises, (struct promise){
-                                              .client = client,
-                                              .ticket = client->ticket,
-                                              .end = end,
-                                          });
+    promises_add(&client->pass->promises, promise);
     return false;
 }
 
 /* ---- the batch ---- */
 
+/* Which tickets the client's next promise will rest on. Of no interest as long as the log is our
+ * own: that is either there, or nothing is. */
+static void note_tickets(const struct pass_request *request, const struct op *ops)
+{
+    struct pass_client *client = request->client;
+    for (uint32_t i = 0; client && i < request->count; i++) {
+        if (ops[i].ticket == 0)
+            continue;
+        if (client->first == 0 || ops[i].ticket < client->first)
+            client->first = ops[i].ticket;
+        client->must_log = client->must_log || ops[i].must_log;
+    }
+}
+
 void pass_answer(struct pass *pass, const struct pass_request *request, struct op *ops)
 {
     struct pass_answered *answered = &pass->answered;
+    if (pass->service->relay)
+        note_tickets(request, ops);
     uint64_t ticket = 0;
     request->answer(request->client, request, ops);
     for (uint32_t i = 0; i < request->count; i++)
@@ -135,11 +175,12 @@ static size_t answer_until_cold(struct pass *pass)
     uint64_t singles = 0;
     uint64_t writes = 0;
     uint64_t highest = pass->answered.ticket;
+    bool has_relay = pass->service->relay != NULL;
     size_t i = 0;
     for (; i < pass->request_count; i++) {
         const struct pass_request *request = &pass->requests[i];
         struct op *ops = pass->ops + request->first;
-        if (request->count != 1) {
+        if (request->count != 1 || has_relay) {
             if (pass_is_cold(request, ops))
                 break;
             pass_answer(pass, request, ops);
@@ -189,7 +230,7 @@ static void batch_done(struct batch *batch)
  * log is held before the first, and let go when a pass brings nothing new. */
 static void hold(struct pass *pass)
 {
-    if (pass->held_ns != 0)
+    if (pass->held_ns != 0 || !service_holds(pass->service))
         return;
     service_hold(pass->service);
     pass->held_ns = pass->start_ns;
@@ -288,9 +329,9 @@ static void keep_promises_to(struct pass *pass, uint64_t safe)
     const struct promise *promise;
     while ((promise = promises_first(&pass->promises)) && promise->ticket <= safe) {
         struct pass_client *client = promise->client;
-        client->released = promise->end;
         client->promised--;
         pass_touch(client);
+        release(promise);
         promises_drop_first(&pass->promises);
     }
 }
@@ -322,9 +363,20 @@ static void flush_touched(struct pass *pass)
     }
 }
 
+/* One worker of several doors has one hot_collect(): whichever of its passes ends first collects
+ * for all. */
+static void collect(struct pass *pass)
+{
+    if (pass_is_busy(pass))
+        hot_collect(pass->service->hot, pass->batch.worker);
+}
+
 void pass_end(struct pass *pass)
 {
+    collect(pass);
     bool is_free = !pass_is_busy(pass);
+    if (is_free && pass->tick_waits)
+        park_tick(pass);
     if (is_free && pass->waiting)
         unhold_waiting(pass);
     if (is_free && pass->resuming)
@@ -362,8 +414,28 @@ void pass_reached(struct pass *pass, uint64_t safe)
         waker_wake(pass->waker);
 }
 
+void pass_finished(struct pass *pass)
+{
+    if (pass->waker)
+        waker_wake(pass->waker);
+}
+
+/* The hot layer writes into our ops until it is done with them, which it is soon: nothing that it
+ * waits for is waited for without end. */
+static void await_batch(struct pass *pass)
+{
+    static const struct timespec moment = {.tv_nsec = 1000000};
+    if (!pass->service->hot->ops->collect)
+        return;
+    while (pass_is_busy(pass) && pass->op_count > 0) {
+        collect(pass);
+        (void)nanosleep(&moment, NULL);
+    }
+}
+
 void pass_stop(struct pass *pass)
 {
+    await_batch(pass);
     while (promises_first(&pass->promises)) {
         promises_first(&pass->promises)->client->promised--;
         promises_drop_first(&pass->promises);

@@ -14,6 +14,9 @@
  *                              order, which is that of every client's requests;
  *                              what may leave is written, the rest is promised
  *   when the log has moved     the waker makes a pass, which keeps promises
+ *   when a batch is done later the waker makes a pass, which collects it: a hot layer outside
+ *                              of the process decides while the loop goes on. Until then
+ *                              nothing more is gathered, but promises are kept
  *
  * Requests that have to wait for something else than the log, cold state or a job
  * on the desk, are parked (park.h); the others go on.
@@ -57,6 +60,8 @@ enum {
 struct pass_client {
     struct pass *pass;   /* borrowed */
     uint64_t ticket;     /* of its last write */
+    uint64_t first;      /* lowest ticket of what was answered and not settled, with a relay only */
+    bool must_log;       /* one of those may not leave without the log */
     uint64_t settled;    /* bytes of its output, of all that was ever answered: about these it */
     uint64_t released;   /* has been decided when they may leave, and these may leave now */
     unsigned unanswered; /* requests */
@@ -85,6 +90,14 @@ struct pass_door {
 
     /* Writes what is released. */
     void (*flush)(struct pass_client *client);
+
+    /* The output from byte `from` up to `to`, of all that it was ever answered, may leave although
+     * the log does not have it: it is to say so. NULL: the protocol has no word for it. */
+    void (*weaken)(struct pass_client *client, uint64_t from, uint64_t to);
+
+    /* What it was promised to be told will not come true. Nobody knows what to say: closes it.
+     * NULL if nobody can ask for such a thing. */
+    void (*lose)(struct pass_client *client);
 
     /* The batch is done: no op points to what was parsed any more. May be NULL. */
     void (*parsed)(void *arg);
@@ -175,6 +188,7 @@ struct pass {
     struct park_room *kept; /* NULL: nothing parked points into the room */
     uint64_t arrivals;      /* hot->arrivals before the last batch */
     uint64_t looked;        /* hot->arrivals when all cold ones had been run again */
+    bool tick_waits;        /* for the end of the batch under way */
     bool has_unseen;        /* some were parked since, or did not fit into the batch */
     uint64_t round;         /* of looking through what is parked */
     uint64_t jobs_seen;
@@ -223,6 +237,8 @@ static inline struct op *pass_op(struct pass *pass, enum op_kind kind, struct sl
     op->kind = kind;
     op->reaction = 0;
     op->silent = false;
+    op->exact = false;
+    op->must_log = false;
     op->id = id;
     op->user = nothing;
     op->key = nothing;
@@ -235,6 +251,11 @@ static inline struct op *pass_op(struct pass *pass, enum op_kind kind, struct sl
     op->held = 0;
     op->value = number_of(0);
     op->ticket = 0;
+    op->weak = false;
+    op->stale = false;
+    op->shards_missing = 0;
+    op->as_of_ms = 0;
+    op->sequence = 0;
     return op;
 }
 
@@ -303,6 +324,9 @@ void pass_tick(struct pass *pass);
 /* Any thread: service_safe() may have grown, and now is `safe`; hot->arrivals may
  * have grown. */
 void pass_reached(struct pass *pass, uint64_t safe);
+
+/* Any thread: a batch of this worker can be collected (core/hot.h). */
+void pass_finished(struct pass *pass);
 
 /* Adds what the pass has counted. Any thread. */
 void pass_add_figures(const struct pass *pass, struct metrics_door *to);

@@ -8,6 +8,7 @@
 #ifndef DOOR_PASS_PROMISE_H
 #define DOOR_PASS_PROMISE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,7 +17,9 @@ struct pass_client;
 struct promise {
     struct pass_client *client;
     uint64_t ticket;
-    uint64_t end; /* place in the client's output */
+    uint64_t first; /* the lowest ticket of what is promised; 0 = not known, and of no interest */
+    bool must_log;  /* nothing less will do */
+    uint64_t end;   /* place in the client's output */
 };
 
 struct promises {

@@ -131,6 +131,13 @@ void resp_wake_all(struct resp *resp)
         pass_reached(&resp->workers[i].pass, safe);
 }
 
+void resp_finished(struct resp *resp, unsigned worker)
+{
+    assert(resp && worker < resp->worker_count);
+
+    pass_finished(&resp->workers[worker].pass);
+}
+
 void resp_metrics(void *arg, struct metrics_door *ret_door)
 {
     const struct resp *resp = arg;

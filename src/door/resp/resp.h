@@ -95,6 +95,9 @@ void resp_set_limits(struct resp *resp, const struct resp_limits *limits);
 /* Any thread: service_safe() may have grown. */
 void resp_wake_all(struct resp *resp);
 
+/* Any thread: a batch of this worker can be collected (hot->finish). */
+void resp_finished(struct resp *resp, unsigned worker);
+
 /* What it has done so far; `resp` is a struct resp. Any thread. */
 metrics_door_fn resp_metrics;
 

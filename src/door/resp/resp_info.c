@@ -113,8 +113,8 @@ static void persistence(struct info *info)
     struct log *log = info->service->log;
     struct log_stats stats;
     log_stats(log, &stats);
-    uint64_t durable = log_reached(log, LOG_DURABLE);
-    uint64_t written = log_reached(log, LOG_WRITTEN);
+    uint64_t durable = log_reached(log, 0, LOG_DURABLE);
+    uint64_t written = log_reached(log, 0, LOG_WRITTEN);
     buffer_printf(info->to, "loading:0\r\nack:%s\r\nlog_form:%s\r\n", ack_name(info->service->ack),
                   log->ops->name);
     line(info, "log_durable_ticket", durable);

@@ -62,7 +62,8 @@ void resp_counter_recount(struct resp_client *client, unsigned argc, const struc
 static const char *const type_names[] = {
     [EVENT_ADD] = "add",       [EVENT_RESET] = "reset",   [EVENT_DELETE] = "delete",
     [EVENT_CREATE] = "create", [EVENT_EXPIRE] = "expire", [EVENT_REACT] = "react",
-    [EVENT_NOTHING] = "none",  [EVENT_REPAIR] = "repair",
+    [EVENT_NOTHING] = "none",  [EVENT_REPAIR] = "repair", [EVENT_EPOCH] = "epoch",
+    [EVENT_AFTER] = "after",
 };
 
 /* What the event has added to the counter that was asked for; an item as a whole has

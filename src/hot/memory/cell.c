@@ -7,6 +7,7 @@
 
 #include "base/hash.h"
 #include "base/memory.h"
+#include "core/fingerprint.h"
 #include "hot/memory/own.h"
 
 /* Every so many writes one is noted for the search for hot ids. */
@@ -221,39 +222,13 @@ void cell_drop(struct cell *cell, uint64_t hash, struct entry *entry)
         cold_bury(cell->cold, hash, cell->generation);
 }
 
-uint64_t cell_fingerprint(const struct kinds *kinds, const struct op *op)
-{
-    /* What makes two writes the same: what is to be done, to whom, and how much. Each
-     * seed is a hash: small seeds and short texts can make up for one another. A reaction
-     * counts by its name: its number depends on the order in the configuration. */
-    char what = (char)op->kind;
-    uint64_t hash = hash_stable((struct slice){&what, 1});
-    hash = hash_stable_seeded(kinds_name(kinds, op->reaction), hash);
-    hash = hash_stable_seeded(op->user, hash);
-    if (op->kind == OP_ADD || op->kind == OP_SET) {
-        struct buffer digits;
-        buffer_init(&digits, NUMBER_DIGITS_MAX + 8);
-        number_format(&op->amount, &digits);
-        hash = hash_stable_seeded(buffer_slice(&digits), hash);
-        buffer_done(&digits);
-    } else if (op->kind == OP_EXPIRE) {
-        hash = hash_stable_seeded(
-            (struct slice){(const char *)&op->deadline_ms, sizeof(op->deadline_ms)}, hash);
-    } else if (op->kind == OP_CREATE) {
-        uint64_t fields[] = {op->create->shards, op->create->policy, op->create->has_floor,
-                             (uint64_t)op->create->floor, op->create->idle_s};
-        hash = hash_stable_seeded((struct slice){(const char *)fields, sizeof(fields)}, hash);
-    }
-    return hash;
-}
-
 void cell_emit(struct cell *cell, const struct cell_turn *turn, const struct op *op,
                struct event event)
 {
     event.region = op->region;
     if (op->key.size > 0) {
         event.key = op->key;
-        event.answer = (struct event_answer){.fingerprint = cell_fingerprint(cell->kinds, op),
+        event.answer = (struct event_answer){.fingerprint = fingerprint_of(cell->kinds, op),
                                              .changed = op->changed,
                                              .held = kinds_name(cell->kinds, op->held),
                                              .value = op->value};
@@ -401,7 +376,7 @@ enum cell_result cell_run_delete(struct cell *cell, const struct cell_turn *turn
     struct event event = {.region = op->region};
     if (op->key.size > 0) {
         event.key = op->key;
-        event.answer = (struct event_answer){.fingerprint = cell_fingerprint(cell->kinds, op),
+        event.answer = (struct event_answer){.fingerprint = fingerprint_of(cell->kinds, op),
                                              .changed = op->changed};
     }
     delete_record(cell, turn, op->hash, entry, event);

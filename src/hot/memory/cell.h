@@ -108,9 +108,6 @@ enum cell_result cell_run(struct cell *cell, const struct cell_turn *turn, struc
 /* Remembers that a keyed write was answered although it changed nothing. */
 void cell_remember(struct cell *cell, const struct cell_turn *turn, const struct op *op);
 
-/* Of a write's content: the same key with another one is refused. */
-uint64_t cell_fingerprint(const struct kinds *kinds, const struct op *op);
-
 /* The cell in which a write of a spread counter goes, by its policy. */
 uint8_t cell_pick(const struct cell_turn *turn, const struct op *op, const struct spread *spread);
 

@@ -180,6 +180,8 @@ enum err cell_replay(struct cell *cell, const struct event *event, const struct 
         return replay_expire(cell, event, id, hash, error);
     case EVENT_NOTHING:
     case EVENT_REPAIR:
+    case EVENT_EPOCH:
+    case EVENT_AFTER:
         return ERR_OK;
     }
     return cannot_follow(event, "its type is not known", error);
@@ -230,7 +232,7 @@ enum err cell_replay_pending(struct cell *cell, const struct event *event,
             cell_take_out(cell, target->hash, entry);
         return ERR_OK;
     }
-    if (event->type == EVENT_NOTHING || event->type == EVENT_REPAIR)
+    if (!event_changes(event->type))
         return ERR_OK;
     bool is_item = event->type == EVENT_REACT || target->kind != 0;
     if (!entry)

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "core/bucket.h"
+#include "core/fingerprint.h"
 #include "hot/memory/layer.h"
 
 /* A section is handed over before it can become too large for the log. */
@@ -46,7 +47,7 @@ static void clear_ids(struct id_bits *ids)
 static void answer_again(const struct kinds *kinds, struct op *op, const struct key_answer *first,
                          bool *ret_repeated)
 {
-    if (first->fingerprint != cell_fingerprint(kinds, op)) {
+    if (first->fingerprint != fingerprint_of(kinds, op)) {
         op->code = ERR_KEY_REUSED;
         return;
     }
@@ -76,7 +77,7 @@ static enum cell_result run_keyed(struct memory_hot *hot, struct worker *worker,
         if (result == CELL_DONE && op->code == ERR_OK) {
             if (turn->section->count == events)
                 cell_remember(cell, turn, op);
-            struct key_answer answer = {.fingerprint = cell_fingerprint(hot->kinds, op),
+            struct key_answer answer = {.fingerprint = fingerprint_of(hot->kinds, op),
                                         .changed = op->changed,
                                         .held = op->held,
                                         .generation = cell->generation,

@@ -84,8 +84,9 @@ static enum err file_room(struct log *base)
     return (enum err)atomic_load_explicit(&log->room, memory_order_relaxed);
 }
 
-static uint64_t file_reached(struct log *base, enum log_level level)
+static uint64_t file_reached(struct log *base, unsigned lane, enum log_level level)
 {
+    (void)lane;
     struct file_log *log = file_log_of(base);
     return atomic_load_explicit(level == LOG_WRITTEN ? &log->written : &log->durable,
                                 memory_order_acquire);
@@ -103,14 +104,16 @@ static void file_stats(struct log *base, struct log_stats *ret_stats)
     segments_count(&log->segments, &ret_stats->segments, &ret_stats->disk_bytes);
 }
 
-static enum err file_follow(struct log *base, struct log_position *at, uint64_t limit,
-                            log_visit_fn *visit, void *arg, struct error *error)
+static enum err file_follow(struct log *base, unsigned lane, struct log_position *at,
+                            uint64_t limit, log_visit_fn *visit, void *arg, struct error *error)
 {
+    (void)lane;
     return follow_read(&file_log_of(base)->follow, at, limit, visit, arg, error);
 }
 
-static struct log_position file_end(struct log *base)
+static struct log_position file_end(struct log *base, unsigned lane)
 {
+    (void)lane;
     return segments_end(&file_log_of(base)->segments);
 }
 
@@ -285,6 +288,7 @@ enum err file_log_open(struct env *env, const struct file_log_options *options,
         return err;
     }
     log->base.ops = &file_ops;
+    log->base.lanes = 1;
     log->env = env;
     log->options = *options;
     log->options.folder = NULL;

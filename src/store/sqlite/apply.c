@@ -26,7 +26,7 @@ static const char *const place_names[PLACE_COUNT] = {
 
 static enum err add_kind(struct sqlite_store *store, struct slice name, struct error *error)
 {
-    if (name.size == 0 || kind_find(&store->kinds, name) != SETS_KINDS)
+    if (name.size == 0 || kind_names_find(&store->kinds, name) != SETS_KINDS)
         return ERR_OK;
     return kind_add(store, name, error);
 }

@@ -572,8 +572,8 @@ static enum err add_discarded(struct sqlite_store *store, const struct letter *l
         unsigned kind = (unsigned)__builtin_ctzll(left);
         struct number sum = number_of(counts.counts[kind]);
         char id[COUNT_ID_BYTES];
-        err = base_add(store, count_id(letter->id, kind_name(&store->kinds, kind), id), &zero, &sum,
-                       error);
+        err = base_add(store, count_id(letter->id, kind_names_at(&store->kinds, kind), id), &zero,
+                       &sum, error);
     }
     return err;
 }

@@ -145,42 +145,11 @@ void sqlite_reader_close(struct store_reader *base)
     sets_list_done(&reader->list);
     buffer_done(&reader->text);
     buffer_done(&reader->raw);
-    free(reader->events);
+    event_list_done(&reader->events);
     free(reader);
 }
 
 /* ---- what waits ---- */
-
-static void forget_events(struct sqlite_reader *reader)
-{
-    for (size_t i = 0; i < reader->event_count; i++)
-        event_done(&reader->events[i]);
-    reader->event_count = 0;
-}
-
-static struct event *next_event(struct sqlite_reader *reader)
-{
-    if (reader->event_count == reader->event_capacity) {
-        reader->event_capacity = reader->event_capacity * 2 + 16;
-        reader->events =
-            memory_resize(reader->events, reader->event_capacity * sizeof(*reader->events));
-    }
-    return &reader->events[reader->event_count];
-}
-
-static enum err decode_section(struct sqlite_reader *reader, struct slice section,
-                               struct error *error)
-{
-    struct section_reader sections;
-    enum err err = section_open(&sections, section, error);
-    while (!err) {
-        struct event *event = next_event(reader);
-        err = section_next(&sections, event, error);
-        if (!err)
-            reader->event_count++;
-    }
-    return err == ERR_NOT_FOUND ? ERR_OK : err;
-}
 
 /* Copies the raw events of all units of `id` that wait, then decodes them: the events point into
  * the copy. */
@@ -205,7 +174,7 @@ static enum err read_pending(struct sqlite_reader *reader, struct slice id, stru
     struct slice section;
     err = ERR_OK;
     while (!err && raw_next(&raw, &section))
-        err = decode_section(reader, section, error);
+        err = event_list_add(&reader->events, section, error);
     if (!err && raw.size > 0)
         err = error_set(error, ERR_CORRUPT, "count_events: raw events of %.*s make no sense",
                         SLICE_ARGS(id));
@@ -227,7 +196,7 @@ static enum err read_members(struct sqlite_reader *reader, struct slice sets, in
             return error_set(error, ERR_CORRUPT, "entries.number %lld: a kind that is not known",
                              (long long)number);
         reader->groups[i] = (struct state_members){
-            .kind = kind_name(&reader->kinds, group->kind),
+            .kind = kind_names_at(&reader->kinds, group->kind),
             .named = group->named,
             .numbers = reader->list.numbers + group->first,
             .count = group->count,
@@ -253,7 +222,7 @@ static enum err read_counts(struct sqlite_reader *reader, const struct entry *en
     ret->count = 0;
     for (uint64_t left = counts.known; left; left &= left - 1) {
         unsigned kind = (unsigned)__builtin_ctzll(left);
-        ret->kinds[ret->count] = kind_name(&reader->kinds, kind);
+        ret->kinds[ret->count] = kind_names_at(&reader->kinds, kind);
         ret->counts[ret->count++] = counts.counts[kind];
     }
     return ERR_OK;
@@ -326,15 +295,15 @@ static enum err load(struct sqlite_reader *reader, struct slice id, store_target
         err = find_row(reader, id, &statement, error);
         if (!err)
             err = fill_target(reader, statement, true, &counts, &target, error);
-        target.absent = err == ERR_NOT_FOUND && reader->event_count > 0;
+        target.absent = err == ERR_NOT_FOUND && reader->events.count > 0;
     }
     if (target.absent) {
         target.id = id;
         err = ERR_OK;
     }
     if (!err) {
-        target.pending = reader->events;
-        target.pending_count = reader->event_count;
+        target.pending = reader->events.events;
+        target.pending_count = reader->events.count;
         visit(arg, &target);
     }
     if (statement)
@@ -351,7 +320,7 @@ enum err sqlite_load(struct store_reader *base, struct slice id, store_target_fn
     if (err)
         return err;
     err = load(reader, id, visit, arg, error);
-    forget_events(reader);
+    event_list_clear(&reader->events);
     return reader_end(reader, err);
 }
 
@@ -384,7 +353,7 @@ static enum err load_slice(struct sqlite_reader *reader, struct slice item, uint
     bool empty = err == ERR_NOT_FOUND;
     err = empty ? ERR_OK : read_members(reader, db_slice(statement, 0), number, &count, error);
     if (!err)
-        visit(arg, reader->groups, count, reader->events, reader->event_count);
+        visit(arg, reader->groups, count, reader->events.events, reader->events.count);
     sqlite3_reset(statement);
     return err;
 }
@@ -397,7 +366,7 @@ enum err sqlite_load_slice(struct store_reader *base, struct slice item, uint32_
     if (err)
         return err;
     err = load_slice(reader, item, slice, visit, arg, error);
-    forget_events(reader);
+    event_list_clear(&reader->events);
     return reader_end(reader, err);
 }
 
@@ -654,7 +623,7 @@ static enum err items_of(struct sqlite_reader *reader, struct slice user, uint64
             return err;
         }
         if (kind != 0)
-            visit(arg, entry.id, kind_name(&reader->kinds, kind));
+            visit(arg, entry.id, kind_names_at(&reader->kinds, kind));
     }
     if (err == ERR_NOT_FOUND && seen < limit)
         *cursor = 0;
@@ -705,7 +674,7 @@ static enum err inspect_item(struct sqlite_reader *reader, const struct entry *e
                              struct error *error)
 {
     struct kind_counts counts;
-    unsigned kind = kind_find(&reader->kinds, kind_text);
+    unsigned kind = kind_names_find(&reader->kinds, kind_text);
     if (counts_parse(entry->counts, &reader->kinds, &counts))
         return error_set(error, ERR_CORRUPT, "entries.number %lld: its counts make no sense",
                          (long long)entry->number);

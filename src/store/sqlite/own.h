@@ -19,20 +19,16 @@
 
 #include "base/buffer.h"
 #include "base/lock.h"
+#include "core/event_list.h"
+#include "core/kind_names.h"
+#include "core/sets.h"
+#include "core/settings.h"
 #include "core/store.h"
 #include "store/sqlite/db.h"
 #include "store/sqlite/ids.h"
-#include "store/sqlite/sets.h"
 #include "store/sqlite/sqlite.h"
 
 enum entry_type { ENTRY_COUNTER, ENTRY_ITEM, ENTRY_GONE };
-
-/* Names of kinds by the numbers that this file has given them; 0 is "none". */
-struct kind_names {
-    unsigned count; /* numbers 1 to count are in use */
-    uint8_t sizes[SETS_KINDS];
-    char names[SETS_KINDS][LIMIT_KIND_BYTES];
-};
 
 /* Counts of an item by kind, and which of them are written down. */
 struct kind_counts {
@@ -128,9 +124,7 @@ struct sqlite_reader {
     struct buffer text;
     struct buffer raw;
     struct state_members groups[SETS_HEADS];
-    struct event *events; /* owned; pending ones of a load */
-    size_t event_count;
-    size_t event_capacity;
+    struct event_list events; /* pending ones of a load */
 };
 
 static inline struct sqlite_store *store_of(struct store *store)
@@ -166,10 +160,8 @@ enum err store_read_mark(struct db *db, struct state_mark *ret_mark, uint32_t *r
 enum err store_read_ends(struct sqlite_store *store, struct error *error);
 enum err store_checkpoint(struct sqlite_store *store, bool truncate, struct error *error);
 
-/* Kinds: 0 for no name. kind_find() answers SETS_KINDS when there is none of that name. */
+/* Kinds: 0 for no name. kind_names_find() answers SETS_KINDS when there is none of that name. */
 enum err kinds_load(struct db *db, struct kind_names *kinds, struct error *error);
-unsigned kind_find(const struct kind_names *kinds, struct slice name);
-struct slice kind_name(const struct kind_names *kinds, unsigned kind);
 enum err kind_add(struct sqlite_store *store, struct slice name, struct error *error);
 
 /* --- unit.c --- */
@@ -179,7 +171,6 @@ enum err counts_parse(struct slice text, const struct kind_names *kinds,
                       struct kind_counts *ret_counts);
 void counts_format(const struct kind_counts *counts, const struct kind_names *kinds,
                    struct buffer *to);
-enum err settings_parse(struct slice text, struct op_create *ret_create);
 
 /* Does to the tables what the unit says, and leaves the delta's text in store->delta. */
 enum err unit_apply(struct sqlite_store *store, const struct store_unit *unit, struct error *error);

@@ -251,7 +251,7 @@ static enum err visit_past(struct sqlite_reader *reader, sqlite3_stmt *statement
 {
     struct store_past past = {
         .row = (uint64_t)db_int(statement, 0),
-        .kind = kind_name(&reader->kinds, (unsigned)db_int(statement, 3)),
+        .kind = kind_names_at(&reader->kinds, (unsigned)db_int(statement, 3)),
         .time_ms = db_int(statement, 4),
     };
     reader->text.size = 0;

@@ -440,46 +440,14 @@ static enum err sqlite_kinds(struct store *base, store_kind_fn *visit, void *arg
     struct sqlite_store *store = store_of(base);
     enum err err = store_ready(store, error);
     for (unsigned kind = 1; !err && kind <= store->kinds.count; kind++)
-        visit(arg, kind_name(&store->kinds, kind));
+        visit(arg, kind_names_at(&store->kinds, kind));
     return err;
-}
-
-struct slice kind_name(const struct kind_names *kinds, unsigned kind)
-{
-    if (kind == 0 || kind > kinds->count)
-        return (struct slice){NULL, 0};
-    return (struct slice){kinds->names[kind], kinds->sizes[kind]};
-}
-
-unsigned kind_find(const struct kind_names *kinds, struct slice name)
-{
-    if (name.size == 0)
-        return 0;
-    for (unsigned i = 1; i <= kinds->count; i++) {
-        if (slice_equal(name, kind_name(kinds, i)))
-            return i;
-    }
-    return SETS_KINDS;
-}
-
-/* Names stand in JSON as they are: one that could not is left out here, and its unit is
- * refused for it. */
-static bool can_be_named(struct slice name)
-{
-    if (name.size > LIMIT_KIND_BYTES)
-        return false;
-    for (size_t i = 0; i < name.size; i++) {
-        unsigned char byte = (unsigned char)name.data[i];
-        if (byte < 0x20 || byte == '"' || byte == '\\')
-            return false;
-    }
-    return true;
 }
 
 enum err kind_add(struct sqlite_store *store, struct slice name, struct error *error)
 {
     struct kind_names *kinds = &store->kinds;
-    if (kinds->count + 1 >= SETS_KINDS || !can_be_named(name))
+    if (!kind_names_may_add(kinds, name))
         return ERR_OK;
     sqlite3_stmt *statement = db_take(&store->db, SQL_KIND_ADD, error);
     if (!statement)

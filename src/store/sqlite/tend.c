@@ -95,7 +95,8 @@ enum err base_forget_discarded(struct sqlite_store *store, struct slice id, stru
     char name[COUNT_ID_BYTES];
     enum err err = forget_discarded(store, id, error);
     for (unsigned kind = 1; kind <= store->kinds.count && !err; kind++)
-        err = forget_discarded(store, count_id(id, kind_name(&store->kinds, kind), name), error);
+        err =
+            forget_discarded(store, count_id(id, kind_names_at(&store->kinds, kind), name), error);
     return err;
 }
 
@@ -176,7 +177,7 @@ static enum err mend_counter(struct sqlite_store *store, struct entry *entry,
 static enum err mend_count(struct sqlite_store *store, struct entry *entry, struct slice kind_text,
                            const struct number *by, struct error *error)
 {
-    unsigned kind = kind_find(&store->kinds, kind_text);
+    unsigned kind = kind_names_find(&store->kinds, kind_text);
     struct kind_counts counts = {.known = 0};
     if (entry->type != ENTRY_ITEM || kind == SETS_KINDS || by->big)
         return ERR_NOT_FOUND;

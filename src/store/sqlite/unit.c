@@ -10,7 +10,7 @@
 #include "core/bucket.h"
 #include "store/sqlite/own.h"
 
-/* ---- counts and settings as text ---- */
+/* ---- counts as text ---- */
 
 enum err counts_parse(struct slice text, const struct kind_names *kinds,
                       struct kind_counts *ret_counts)
@@ -26,7 +26,7 @@ enum err counts_parse(struct slice text, const struct kind_names *kinds,
         const char *quote = *at == '"' ? memchr(name, '"', (size_t)(end - name)) : NULL;
         if (!quote || quote + 1 >= end || quote[1] != ':')
             return ERR_CORRUPT;
-        unsigned kind = kind_find(kinds, (struct slice){name, (size_t)(quote - name)});
+        unsigned kind = kind_names_find(kinds, (struct slice){name, (size_t)(quote - name)});
         const char *digits = quote + 2;
         at = memchr(digits, ',', (size_t)(end - digits));
         if (!at)
@@ -51,7 +51,7 @@ void counts_format(const struct kind_counts *counts, const struct kind_names *ki
     while (left) {
         unsigned kind = (unsigned)__builtin_ctzll(left);
         left &= left - 1;
-        struct slice name = kind_name(kinds, kind);
+        struct slice name = kind_names_at(kinds, kind);
         char *at = text;
         *at++ = comma;
         *at++ = '"';
@@ -64,61 +64,6 @@ void counts_format(const struct kind_counts *counts, const struct kind_names *ki
         comma = ',';
     }
     (void)buffer_append(to, comma == '{' ? "{}" : "}", comma == '{' ? 2 : 1);
-}
-
-static void settings_format(const struct op_create *create, struct buffer *to)
-{
-    (void)buffer_printf(to, "{\"shards\":%u,\"policy\":\"%s\"", create->shards,
-                        policy_name(create->policy));
-    if (create->has_floor)
-        (void)buffer_printf(to, ",\"floor\":%lld", (long long)create->floor);
-    if (create->idle_s)
-        (void)buffer_printf(to, ",\"idle_s\":%u", create->idle_s);
-    (void)buffer_append(to, "}", 1);
-}
-
-/* The text behind "name": up to the next comma or brace, without quotes. */
-static bool setting(struct slice text, const char *name, struct slice *ret_value)
-{
-    char key[24];
-    int size = snprintf(key, sizeof(key), "\"%s\":", name);
-    const char *at = memmem(text.data, text.size, key, (size_t)size);
-    if (!at)
-        return false;
-    at += size;
-    const char *stop = at;
-    while (stop < text.data + text.size && *stop != ',' && *stop != '}')
-        stop++;
-    if (stop - at >= 2 && *at == '"' && stop[-1] == '"') {
-        at++;
-        stop--;
-    }
-    *ret_value = (struct slice){at, (size_t)(stop - at)};
-    return true;
-}
-
-enum err settings_parse(struct slice text, struct op_create *ret_create)
-{
-    *ret_create = (struct op_create){.shards = 1};
-    if (text.size == 0)
-        return ERR_OK;
-    struct slice value;
-    int64_t number;
-    if (!setting(text, "shards", &value) || !decimal_parse(value, &number) || number < 1 ||
-        number > (int64_t)LIMIT_CELLS)
-        return ERR_CORRUPT;
-    ret_create->shards = (uint32_t)number;
-    if (!setting(text, "policy", &value) || !policy_parse(value, &ret_create->policy))
-        return ERR_CORRUPT;
-    ret_create->has_floor = setting(text, "floor", &value);
-    if (ret_create->has_floor && !decimal_parse(value, &ret_create->floor))
-        return ERR_CORRUPT;
-    if (setting(text, "idle_s", &value)) {
-        if (!decimal_parse(value, &number) || number < 0 || number > UINT32_MAX)
-            return ERR_CORRUPT;
-        ret_create->idle_s = (uint32_t)number;
-    }
-    return ERR_OK;
 }
 
 /* ---- rows of entries ---- */
@@ -319,7 +264,7 @@ static void need_touches(struct sqlite_store *store, size_t count)
 static enum err touch_of(struct sqlite_store *store, const struct store_reaction *reaction,
                          struct sets_touch *ret_touch, struct error *error)
 {
-    unsigned kind = kind_find(&store->kinds, reaction->after);
+    unsigned kind = kind_names_find(&store->kinds, reaction->after);
     if (kind == SETS_KINDS)
         return error_set(error, ERR_REFUSED, "a kind of reaction that cannot be kept: %.*s",
                          SLICE_ARGS(reaction->after));
@@ -333,8 +278,8 @@ static enum err touch_of(struct sqlite_store *store, const struct store_reaction
 static void count_erased(struct sqlite_store *store, const struct store_reaction *reaction,
                          int64_t deltas[SETS_KINDS])
 {
-    unsigned before = kind_find(&store->kinds, reaction->before);
-    unsigned after = kind_find(&store->kinds, reaction->after);
+    unsigned before = kind_names_find(&store->kinds, reaction->before);
+    unsigned after = kind_names_find(&store->kinds, reaction->after);
     if (before != 0 && before < SETS_KINDS)
         deltas[before]--;
     if (after != 0 && after < SETS_KINDS)
@@ -532,7 +477,7 @@ static enum err write_history(struct sqlite_store *store, const struct store_uni
             db_bind_null(statement, 2);
         else
             db_bind_int(statement, 2, reaction->named ? -1 - (int64_t)number : (int64_t)number);
-        db_bind_int(statement, 3, kind_find(&store->kinds, reaction->after));
+        db_bind_int(statement, 3, kind_names_find(&store->kinds, reaction->after));
         db_bind_int(statement, 4, reaction->time_ms);
         err = db_run(&store->db, statement, error);
         if (err)

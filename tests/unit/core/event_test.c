@@ -212,13 +212,19 @@ static void fill_body(struct event *event)
         event->amount = random_amount();
         event->place = (enum event_place)(random64() % PLACE_COUNT);
         break;
+    case EVENT_EPOCH:
+        break;
+    case EVENT_AFTER:
+        event->after_origin = (uint32_t)random_number();
+        event->after_sequence = random_number();
+        break;
     }
 }
 
 static struct event random_event(void)
 {
     struct event event = {
-        .type = (enum event_type)(EVENT_ADD + random64() % EVENT_REPAIR),
+        .type = (enum event_type)(EVENT_ADD + random64() % EVENT_TYPE_LAST),
         .incarnation = (uint32_t)random_number(),
         .id = random_bytes(1, LIMIT_ID_BYTES),
         .user_number = EVENT_NO_NUMBER,
@@ -417,7 +423,7 @@ static struct slice whole_section(void)
     struct section section;
     section_init(&section);
     random_state = 42;
-    for (unsigned seen = 0; seen != (1u << (EVENT_REPAIR + 1)) - 2;) {
+    for (unsigned seen = 0; seen != (1u << (EVENT_TYPE_LAST + 1)) - 2;) {
         struct event event = random_event();
         if (!(seen & 1u << event.type))
             section_event(&section, &event);
@@ -496,7 +502,7 @@ TEST(what_could_not_have_been_written_is_refused_with_its_place)
                 "byte 4 of a section: the section goes on behind its last event"),
         REFUSED(ONE, "byte 4 of a section: the event is cut short"),
         REFUSED(ONE "\x00", "byte 4 of a section: the event is of an unknown type"),
-        REFUSED(ONE "\x09", "byte 4 of a section: the event is of an unknown type"),
+        REFUSED(ONE "\x0b", "byte 4 of a section: the event is of an unknown type"),
         REFUSED(ONE "\x81", "byte 4 of a section: the event is erased, but has no user and no key"),
         REFUSED(ONE "\x16", "byte 4 of a section: the event has a big amount, but no amount"),
         REFUSED(ONE "\x07", "byte 4 of a section: the event changes nothing and has no key"),
@@ -703,7 +709,7 @@ TEST(a_reaction_of_another_stays_and_its_key_and_region_do_not_name_the_erased)
 
 TEST(erasing_from_a_section_that_cannot_be_read_says_so)
 {
-    char bytes[] = ONE "\x09";
+    char bytes[] = ONE "\x0b";
     uint64_t changed;
     struct error error;
     assert_int_equal(section_erase(bytes, sizeof(bytes) - 1, SLICE("ann"), &changed, &error),

@@ -422,6 +422,66 @@ static void note_change(void *arg, const struct config_setting *setting, const c
     snprintf(changes + used, sizeof(changes) - used, "%s:%s>%s;", setting->name, before, after);
 }
 
+static void assert_refused(const char *const *arguments, const char *word)
+{
+    assert_int_equal(load(arguments, STRINGS("A=b")), ERR_INVALID);
+    if (!strstr(error.text, word))
+        fail_msg("%s", error.text);
+}
+
+TEST(three_urls_make_many_nodes_and_have_to_fit_together)
+{
+    assert_int_equal(load(STRINGS("tallyd", "--hot", "redis://h:1", "--log", "kafka://h:2/t",
+                                  "--store", "postgres://h/d", "--role", "serve"),
+                          STRINGS("A=b")),
+                     ERR_OK);
+    assert_true(config_is_distributed(&config));
+    assert_int_equal(config.role, CONFIG_SERVE);
+    assert_int_equal(load(STRINGS("tallyd", "--hot=redis://h:1", "--log=redis-stream://h:2",
+                                  "--store=postgresql://h/d", "--ack=hot"),
+                          STRINGS("A=b")),
+                     ERR_OK);
+    assert_int_equal(load(STRINGS("tallyd"), STRINGS("A=b")), ERR_OK);
+    assert_false(config_is_distributed(&config));
+    assert_int_equal(load(STRINGS("tallyd", "--store=postgres://h/d"), STRINGS("A=b")), ERR_OK);
+
+    assert_refused(STRINGS("tallyd", "--hot=redis://h:1", "--store=postgres://h/d"), "of log");
+    assert_refused(STRINGS("tallyd", "--hot=redis://h:1", "--log=kafka://h:2/t"), "store");
+    assert_refused(STRINGS("tallyd", "--hot=redis://h:1", "--log=kafka://h:2/t",
+                           "--store=postgres://h/d", "--ack=memory"),
+                   "log or hot");
+    assert_refused(STRINGS("tallyd", "--hot=redis://h:1", "--log=kafka://h:2/t",
+                           "--store=postgres://h/d", "--role=aggregate", "--http=off"),
+                   "--http");
+    assert_refused(STRINGS("tallyd", "--hot=valkey"), "redis://");
+    assert_refused(STRINGS("tallyd", "--log=kafka://h:2/t"), "--hot");
+    assert_refused(STRINGS("tallyd", "--role=serve"), "--role");
+    assert_refused(STRINGS("tallyd", "--ack=log"), "--ack");
+}
+
+static void assert_shown(const char *url, const char *as)
+{
+    char text[256];
+    assert_string_equal(value_hide_password(url, text, sizeof(text)), as);
+    assert_int_equal(value_has_password(url), strcmp(url, as) != 0);
+}
+
+TEST(the_password_of_a_url_is_not_shown)
+{
+    assert_shown("redis://h:1,k:2/p", "redis://h:1,k:2/p");
+    assert_shown("redis://ann:geheim@h:1,k:2/p", "redis://ann:***@h:1,k:2/p");
+    assert_shown("redis://:ge@heim@h:1", "redis://:***@h:1");
+    assert_shown("postgres://ann@h/d?sslmode=require", "postgres://ann@h/d?sslmode=require");
+    assert_shown("postgres://h/d?password=geheim&user=ann", "postgres://h/d?password=***&user=ann");
+    assert_shown("postgres://a:b@h/d?password=c", "postgres://a:***@h/d?password=***");
+    assert_shown("memory:", "memory:");
+
+    assert_int_equal(load(STRINGS("tallyd", "--hot=redis://ann:geheim@h:1", "--log=kafka://h:2/t"),
+                          STRINGS("A=b")),
+                     ERR_INVALID);
+    assert_null(strstr(error.text, "geheim"));
+}
+
 TEST(an_update_takes_what_may_change_and_tells_of_everything)
 {
     assert_int_equal(load(STRINGS("tallyd"), STRINGS("TALLY_PASSWORD=old")), ERR_OK);
@@ -533,6 +593,8 @@ RUN(cmocka_unit_test(the_defaults_are_those_of_the_table),
     cmocka_unit_test(a_password_file_without_a_password_is_refused),
     cmocka_unit_test(a_password_has_512_bytes_at_most),
     cmocka_unit_test(settings_that_make_no_sense_together_are_refused),
+    cmocka_unit_test(three_urls_make_many_nodes_and_have_to_fit_together),
+    cmocka_unit_test(the_password_of_a_url_is_not_shown),
     cmocka_unit_test(an_update_takes_what_may_change_and_tells_of_everything),
     cmocka_unit_test(an_update_keeps_the_password_of_an_address_that_stays),
     cmocka_unit_test(help_tells_of_every_setting_and_action),

@@ -81,8 +81,9 @@ struct fake_log {
     atomic_uint_fast64_t reached;
 };
 
-static uint64_t fake_reached(struct log *log, enum log_level level)
+static uint64_t fake_reached(struct log *log, unsigned lane, enum log_level level)
 {
+    (void)lane;
     (void)level;
     return atomic_load(&((struct fake_log *)log)->reached);
 }

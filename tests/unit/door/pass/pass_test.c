@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "flow/relay.h"
 #include "unit/test.h"
 
 /* ---- the outside ---- */
@@ -37,8 +38,9 @@ struct fake_log {
     uint64_t reached;
 };
 
-static uint64_t fake_reached(struct log *log, enum log_level level)
+static uint64_t fake_reached(struct log *log, unsigned lane, enum log_level level)
 {
+    (void)lane;
     (void)level;
     return ((struct fake_log *)log)->reached;
 }
@@ -50,6 +52,7 @@ struct fake_hot {
     bool there[256];
     bool late; /* a batch is done when the test says so */
     struct batch *held;
+    bool is_decided; /* it can be collected */
     unsigned batches;
     unsigned decided;
     uint64_t ticket;
@@ -85,6 +88,18 @@ static void fake_run(struct hot *base, struct batch *batch)
         finish(hot, batch);
 }
 
+static void fake_collect(struct hot *base, unsigned worker)
+{
+    struct fake_hot *hot = (struct fake_hot *)base;
+    assert_int_equal(worker, 0);
+    if (!hot->is_decided)
+        return;
+    struct batch *batch = hot->held;
+    hot->held = NULL;
+    hot->is_decided = false;
+    finish(hot, batch);
+}
+
 /* ---- a desk ---- */
 
 static struct desk_job *waiting_job;
@@ -107,6 +122,31 @@ static void run_waiting_job(void)
     job->done(job);
 }
 
+/* ---- a relay ---- */
+
+static uint64_t relay_reached;
+static uint64_t weak_first; /* tickets from here to there were let go without the log */
+static uint64_t weak_last;
+
+uint64_t relay_safe(const struct relay *relay)
+{
+    (void)relay;
+    return relay_reached;
+}
+
+bool relay_any_weak(struct relay *relay, uint64_t first, uint64_t last)
+{
+    (void)relay;
+    return first <= weak_last && last >= weak_first && weak_last > 0;
+}
+
+void relay_tickets(struct relay *relay, struct op *ops, size_t count)
+{
+    (void)relay;
+    (void)ops;
+    (void)count; /* the hot layer has given them */
+}
+
 /* ---- a door ---- */
 
 struct client {
@@ -114,6 +154,7 @@ struct client {
     char text[16384]; /* all answers */
     size_t released;  /* as of the last flush */
     unsigned resumed;
+    bool is_lost;
 };
 
 struct rig {
@@ -154,13 +195,31 @@ static void flush(struct pass_client *base)
         ((struct client *)base)->released = base->released;
 }
 
-static const struct pass_door door = {
-    .held = held, .resume = resume, .settle = settle, .flush = flush};
+/* Small letters become large ones. */
+static void weaken(struct pass_client *base, uint64_t from, uint64_t to)
+{
+    char *text = ((struct client *)base)->text;
+    for (uint64_t i = from; i < to; i++)
+        text[i] = (char)(text[i] >= 'a' ? text[i] - 'a' + 'A' : text[i]);
+}
+
+static void lose(struct pass_client *base)
+{
+    ((struct client *)base)->is_lost = true;
+}
+
+static const struct pass_door door = {.held = held,
+                                      .resume = resume,
+                                      .settle = settle,
+                                      .flush = flush,
+                                      .weaken = weaken,
+                                      .lose = lose};
 
 static struct rig *rig_new(void)
 {
     static const struct log_ops log_ops = {.name = "fake", .reached = fake_reached};
-    static const struct hot_ops hot_ops = {.name = "fake", .run = fake_run};
+    static const struct hot_ops hot_ops = {
+        .name = "fake", .run = fake_run, .collect = fake_collect};
     struct rig *rig = memory_take_zeroed(sizeof(*rig));
     rig->env.base =
         (struct env){.monotonic_ns = fake_ns, .wall_ms = fake_ms, .random = fake_random};
@@ -518,6 +577,152 @@ TEST(a_batch_of_cold_ops_may_be_done_later)
     rig_free(rig);
 }
 
+TEST(a_batch_that_is_done_later_is_collected)
+{
+    struct rig *rig = rig_new();
+    rig->hot.late = true;
+    ask(rig, &rig->a, "a1");
+    ask(rig, &rig->b, "b1");
+    pass_end(&rig->pass);
+    assert_true(pass_is_busy(&rig->pass));
+    pass_wait(&rig->c.base);
+    spoil_room(rig); /* what ops point to stays until it is done */
+    pass_end(&rig->pass);
+    assert_string_equal(rig->a.text, "");
+
+    rig->hot.is_decided = true;
+    pass_finished(&rig->pass);
+    pass_end(&rig->pass);
+    assert_string_equal(rig->a.text, "a1 ");
+    assert_string_equal(rig->b.text, "b1 ");
+    assert_int_equal(rig->a.released, 3);
+    assert_int_equal(rig->c.base.held, 0);
+    assert_int_equal(rig->c.resumed, 1);
+    assert_true(pass_has_room(&rig->pass, 1));
+    rig_free(rig);
+}
+
+static struct rig *rig_with_relay(void)
+{
+    struct rig *rig = rig_new();
+    rig->service.relay = (struct relay *)rig; /* there is one */
+    relay_reached = weak_first = weak_last = 0;
+    return rig;
+}
+
+TEST(an_answer_that_leaves_without_the_log_says_so)
+{
+    struct rig *rig = rig_with_relay();
+    ask(rig, &rig->a, "aa"); /* ticket 1 */
+    ask(rig, &rig->b, "bb");
+    pass_end(&rig->pass);
+    ask(rig, &rig->a, "cc"); /* ticket 3 */
+    pass_end(&rig->pass);
+    assert_int_equal(rig->a.released, 0);
+
+    relay_reached = 2;
+    weak_first = weak_last = 1;
+    pass_end(&rig->pass);
+    assert_string_equal(rig->a.text, "AA cc ");
+    assert_int_equal(rig->a.released, 3);
+    assert_string_equal(rig->b.text, "bb ");
+    assert_int_equal(rig->b.released, 3);
+
+    relay_reached = 4; /* ahead: what comes next leaves at once */
+    weak_first = weak_last = 4;
+    pass_end(&rig->pass);
+    assert_string_equal(rig->a.text, "AA cc ");
+    ask_two(rig, &rig->b, "dd", "ee"); /* tickets 4 and 5 */
+    relay_reached = 5;
+    pass_end(&rig->pass);
+    assert_string_equal(rig->b.text, "bb DD EE ");
+    assert_int_equal(rig->b.released, 9);
+    rig_free(rig);
+}
+
+TEST(a_client_that_wants_the_log_is_not_told_less)
+{
+    struct rig *rig = rig_with_relay();
+    pass_op(&rig->pass, OP_ADD, in_room(rig, "aa"))->must_log = true;
+    pass_request(&rig->pass, &rig->a, 1, answer_ids, NULL);
+    ask(rig, &rig->b, "bb");
+    pass_end(&rig->pass);
+    relay_reached = 2;
+    weak_first = 1;
+    weak_last = 2;
+    pass_end(&rig->pass);
+    assert_true(rig->a.is_lost);
+    assert_int_equal(rig->a.released, 0);
+    assert_false(rig->b.is_lost);
+    assert_string_equal(rig->b.text, "BB ");
+    rig_free(rig);
+}
+
+static void answer_read(void *to, const struct pass_request *request, struct op *ops)
+{
+    (void)request;
+    (void)ops;
+    say(to, "read ");
+}
+
+TEST(a_read_does_not_wait_for_the_log_behind_writes_of_others)
+{
+    struct rig *rig = rig_new();
+    rig->log.reached = 0;
+    rig->hot.late = true;
+    ask(rig, &rig->a, "a1");
+    pass_op(&rig->pass, OP_GET, in_room(rig, "a1"));
+    pass_request(&rig->pass, &rig->b, 1, answer_read, NULL);
+    pass_end(&rig->pass);
+    rig->hot.is_decided = true;
+    pass_end(&rig->pass);
+    assert_string_equal(rig->b.text, "read ");
+    assert_int_equal(rig->b.released, 5);
+    assert_int_equal(rig->a.released, 0);
+
+    rig->log.reached = 1; /* while the next batch is under way */
+    ask(rig, &rig->c, "c1");
+    pass_end(&rig->pass);
+    assert_true(pass_is_busy(&rig->pass));
+    assert_int_equal(rig->a.released, 3);
+    rig->hot.is_decided = true;
+    pass_end(&rig->pass);
+    assert_string_equal(rig->c.text, "c1 ");
+    assert_int_equal(rig->c.released, 0);
+    rig_free(rig);
+}
+
+TEST(what_stays_cold_is_refused_also_when_batches_follow_one_another)
+{
+    struct rig *rig = rig_new();
+    ask(rig, &rig->a, "?x");
+    pass_end(&rig->pass);
+    rig->env.now_ns += UINT64_C(11000000000);
+    rig->hot.late = true;
+    ask(rig, &rig->b, "b1");
+    pass_end(&rig->pass);
+    pass_tick(&rig->pass); /* it is under way */
+    assert_string_equal(rig->a.text, "");
+    rig->hot.is_decided = true;
+    pass_end(&rig->pass);
+    assert_string_equal(rig->a.text, "?x! ");
+    assert_string_equal(rig->b.text, "b1 ");
+    assert_int_equal(rig->a.base.held, 0);
+    rig_free(rig);
+}
+
+TEST(a_door_that_closes_waits_for_its_batch)
+{
+    struct rig *rig = rig_new();
+    rig->hot.late = true;
+    ask(rig, &rig->a, "a1");
+    pass_end(&rig->pass);
+    rig->hot.is_decided = true;
+    pass_stop(&rig->pass);
+    assert_string_equal(rig->a.text, "a1 ");
+    rig_free(rig);
+}
+
 TEST(what_is_parked_when_the_door_closes_is_refused)
 {
     struct rig *rig = rig_new();
@@ -689,6 +894,12 @@ RUN(cmocka_unit_test(a_cold_request_waits_and_others_are_answered),
     cmocka_unit_test(what_comes_later_of_a_parked_client_is_answered_later),
     cmocka_unit_test(what_stays_cold_is_refused_after_ten_seconds),
     cmocka_unit_test(many_may_be_parked), cmocka_unit_test(a_batch_of_cold_ops_may_be_done_later),
+    cmocka_unit_test(a_batch_that_is_done_later_is_collected),
+    cmocka_unit_test(a_read_does_not_wait_for_the_log_behind_writes_of_others),
+    cmocka_unit_test(what_stays_cold_is_refused_also_when_batches_follow_one_another),
+    cmocka_unit_test(a_door_that_closes_waits_for_its_batch),
+    cmocka_unit_test(an_answer_that_leaves_without_the_log_says_so),
+    cmocka_unit_test(a_client_that_wants_the_log_is_not_told_less),
     cmocka_unit_test(what_is_parked_when_the_door_closes_is_refused),
     cmocka_unit_test(ops_are_counted_by_result_and_timed),
     cmocka_unit_test(the_time_of_what_was_cold_begins_when_it_was_parked),

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "core/fingerprint.h"
 #include "unit/test.h"
 
 #define HASH_KEY 99u
@@ -225,8 +226,8 @@ TEST(two_writes_have_one_fingerprint_only_if_they_are_the_same)
             for (uint8_t reaction = 0; reaction < 3; reaction++) {
                 struct op op = {
                     .kind = kinds[kind], .user = slice_of(users[user]), .reaction = reaction};
-                seen[count] = cell_fingerprint(&order, &op);
-                assert_int_equal(cell_fingerprint(&order, &op), seen[count]);
+                seen[count] = fingerprint_of(&order, &op);
+                assert_int_equal(fingerprint_of(&order, &op), seen[count]);
                 for (unsigned i = 0; i < count; i++)
                     assert_int_not_equal(seen[i], seen[count]);
                 count++;
@@ -236,14 +237,14 @@ TEST(two_writes_have_one_fingerprint_only_if_they_are_the_same)
     struct op add = {.kind = OP_ADD, .amount = number_of(1)};
     struct op subtract = {.kind = OP_ADD, .amount = number_of(-1)};
     struct op set = {.kind = OP_SET, .amount = number_of(1)};
-    assert_int_not_equal(cell_fingerprint(&order, &add), cell_fingerprint(&order, &subtract));
-    assert_int_not_equal(cell_fingerprint(&order, &add), cell_fingerprint(&order, &set));
+    assert_int_not_equal(fingerprint_of(&order, &add), fingerprint_of(&order, &subtract));
+    assert_int_not_equal(fingerprint_of(&order, &add), fingerprint_of(&order, &set));
 
     struct kinds other_order;
     kinds_parse(&other_order, SLICE("love,dislike,like"), NULL);
     struct op before = {.kind = OP_REACT, .user = SLICE("ann"), .reaction = 1};
     struct op after = {.kind = OP_REACT, .user = SLICE("ann"), .reaction = 3};
-    assert_int_equal(cell_fingerprint(&order, &before), cell_fingerprint(&other_order, &after));
+    assert_int_equal(fingerprint_of(&order, &before), fingerprint_of(&other_order, &after));
 }
 
 RUN(cmocka_unit_test(each_change_writes_one_event_and_reading_writes_none),

@@ -140,10 +140,10 @@ TEST(an_error_at_any_call_stops_the_log_and_acknowledges_nothing)
         if (world->log && world->fatal_count > 0) {
             /* Nothing more is tried, and nothing more is said to be durable. */
             assert_int_equal(world->fatal_count, 1);
-            uint64_t durable = log_reached(world->log, LOG_DURABLE);
+            uint64_t durable = log_reached(world->log, 0, LOG_DURABLE);
             world_append(world);
             assert_false(file_log_step(world->log));
-            assert_int_equal(log_reached(world->log, LOG_DURABLE), durable);
+            assert_int_equal(log_reached(world->log, 0, LOG_DURABLE), durable);
             assert_int_not_equal(log_room(world->log), ERR_OK);
             world_close(world);
             assert_int_equal(world->disk->counts.calls, calls);
@@ -164,8 +164,8 @@ TEST(a_failed_sync_is_not_tried_again)
     world_step(world);
     world->disk->faults.sync_failure_permille = 0;
     assert_int_equal(world->fatal_count, 1);
-    assert_int_equal(log_reached(world->log, LOG_WRITTEN), 2);
-    assert_int_equal(log_reached(world->log, LOG_DURABLE), 1);
+    assert_int_equal(log_reached(world->log, 0, LOG_WRITTEN), 2);
+    assert_int_equal(log_reached(world->log, 0, LOG_DURABLE), 1);
     world_free(world);
 }
 
@@ -243,7 +243,7 @@ TEST(a_write_that_meets_a_full_disk_is_tried_again)
     world->disk->faults.fail_with = ERR_FULL;
     assert_false(world_step(world));
     assert_int_equal(log_room(world->log), ERR_FULL);
-    assert_int_equal(log_reached(world->log, LOG_WRITTEN), 1);
+    assert_int_equal(log_reached(world->log, 0, LOG_WRITTEN), 1);
     assert_true(world_step(world));
     assert_int_equal(log_room(world->log), ERR_OK);
     assert_int_equal(world->confirmed, 2);
@@ -418,8 +418,8 @@ static void note_levels(void *arg)
 {
     struct levels *levels = arg;
     assert_true(levels->calls < 4);
-    levels->written[levels->calls] = log_reached(levels->world->log, LOG_WRITTEN);
-    levels->durable[levels->calls] = log_reached(levels->world->log, LOG_DURABLE);
+    levels->written[levels->calls] = log_reached(levels->world->log, 0, LOG_WRITTEN);
+    levels->durable[levels->calls] = log_reached(levels->world->log, 0, LOG_DURABLE);
     levels->calls++;
 }
 

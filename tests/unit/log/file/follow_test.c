@@ -6,7 +6,7 @@
 static enum err follow(struct world *world, struct log_position *at, uint64_t limit,
                        struct error *error)
 {
-    return log_follow(world->log, at, limit, world_visit, world, error);
+    return log_follow(world->log, 0, at, limit, world_visit, world, error);
 }
 
 TEST(what_is_written_but_not_synced_is_not_followed)
@@ -22,7 +22,7 @@ TEST(what_is_written_but_not_synced_is_not_followed)
     world->disk->faults.sync_failure_permille = 1000;
     world_step(world);
     assert_int_equal(world->fatal_count, 1);
-    assert_int_equal(log_reached(world->log, LOG_WRITTEN), 2);
+    assert_int_equal(log_reached(world->log, 0, LOG_WRITTEN), 2);
     assert_int_equal(follow(world, &at, UINT64_MAX, NULL), ERR_OK);
     assert_int_equal(world->seen, 1);
     world_free(world);
@@ -65,7 +65,7 @@ TEST(groups_of_every_size_in_segments_of_every_size_are_followed)
     }
     assert_int_equal(follow(world, &at, UINT64_MAX, NULL), ERR_OK);
     assert_int_equal(world->seen, world->appended);
-    struct log_position end = log_end(world->log);
+    struct log_position end = log_end(world->log, 0);
     assert_memory_equal(&at, &end, sizeof(at));
 
     at = (struct log_position){0};
@@ -138,7 +138,7 @@ static void assert_flip_is_seen(unsigned segment, uint64_t byte, unsigned bit)
 TEST(any_byte_turned_in_the_durable_part_is_seen_with_file_and_offset)
 {
     struct world *world = make_log(1);
-    struct log_position end = log_end(world->log);
+    struct log_position end = log_end(world->log, 0);
     size_t size;
     char *bytes = world_get(world, world_path(1), &size);
     while (size > 0 && bytes[size - 1] == 0)

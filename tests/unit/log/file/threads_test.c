@@ -135,7 +135,7 @@ static uint64_t append(struct log *log, size_t size)
 
 static void wait_durable(struct log *log, uint64_t ticket)
 {
-    while (log_reached(log, LOG_DURABLE) < ticket)
+    while (log_reached(log, 0, LOG_DURABLE) < ticket)
         usleep(50);
 }
 
@@ -188,7 +188,7 @@ TEST(a_failed_sync_is_fatal_once_and_the_log_can_be_closed)
         usleep(50);
     append(log, 10);
     usleep(1000);
-    assert_int_equal(log_reached(log, LOG_DURABLE), durable);
+    assert_int_equal(log_reached(log, 0, LOG_DURABLE), durable);
     assert_int_equal(log_room(log), ERR_BUSY);
     log_close(log);
     assert_int_equal(fatal_count, 1);
@@ -197,9 +197,9 @@ TEST(a_failed_sync_is_fatal_once_and_the_log_can_be_closed)
 /* Each wait is bounded: nothing that was let go stays behind. */
 static bool becomes_durable(struct log *log, uint64_t ticket)
 {
-    for (unsigned i = 0; i < 5000 && log_reached(log, LOG_DURABLE) < ticket; i++)
+    for (unsigned i = 0; i < 5000 && log_reached(log, 0, LOG_DURABLE) < ticket; i++)
         usleep(1000);
-    return log_reached(log, LOG_DURABLE) >= ticket;
+    return log_reached(log, 0, LOG_DURABLE) >= ticket;
 }
 
 TEST(what_is_held_goes_together_and_no_hold_keeps_it_for_ever)
@@ -208,7 +208,7 @@ TEST(what_is_held_goes_together_and_no_hold_keeps_it_for_ever)
     log_hold(log);
     uint64_t first = append(log, 10);
     usleep(20000);
-    assert_true(log_reached(log, LOG_DURABLE) < first);
+    assert_true(log_reached(log, 0, LOG_DURABLE) < first);
     uint64_t second = append(log, 10);
     log_launch(log);
     assert_true(becomes_durable(log, second));
@@ -258,7 +258,7 @@ TEST(a_full_disk_is_noticed_survived_and_forgotten)
     for (unsigned i = 0; i < 300; i++)
         ticket = append(log, 1000);
     wait_room(log, ERR_FULL);
-    assert_true(log_reached(log, LOG_DURABLE) < ticket);
+    assert_true(log_reached(log, 0, LOG_DURABLE) < ticket);
     writes_are_full = false;
     wait_durable(log, ticket);
     wait_room(log, ERR_OK);
@@ -286,7 +286,7 @@ TEST(rotating_waits_for_a_slow_disk)
     for (unsigned i = 0; i < 5; i++) {
         uint64_t ticket = append(log, 10);
         assert_int_equal(log_rotate(log, NULL), ERR_OK);
-        assert_true(log_reached(log, LOG_DURABLE) >= ticket);
+        assert_true(log_reached(log, 0, LOG_DURABLE) >= ticket);
     }
     struct log_stats stats;
     log_stats(log, &stats);

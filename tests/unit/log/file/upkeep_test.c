@@ -37,7 +37,7 @@ static enum err trim(struct world *world, uint64_t first, struct error *error)
 {
     struct front front = {.first = first, .sections = world->trimmed};
     struct log_position at = {0};
-    enum err err = log_follow(world->log, &at, UINT64_MAX, count_front, &front, error);
+    enum err err = log_follow(world->log, 0, &at, UINT64_MAX, count_front, &front, error);
     if (err)
         return err;
     world->trimmed = front.sections;

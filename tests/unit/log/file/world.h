@@ -187,7 +187,7 @@ static inline void world_append(struct world *world)
 static inline bool world_step(struct world *world)
 {
     bool did = file_log_step(world->log);
-    uint64_t durable = log_reached(world->log, LOG_DURABLE);
+    uint64_t durable = log_reached(world->log, 0, LOG_DURABLE);
     while (world->confirmed < world->appended && world->tickets[world->confirmed + 1] <= durable)
         world->confirmed++;
     return did;

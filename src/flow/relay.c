@@ -1,0 +1,537 @@
+/* relay.c - from the outboxes to the log.
+ *
+ * A round: renew leases; read what is new in the outboxes of our cells and append it; see how far
+ * the log is and tell the outboxes; ask how far others are with theirs, if somebody waits; let
+ * tickets go. */
+#include "flow/relay.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/message.h"
+#include "core/event.h"
+#include "core/sequence.h"
+#include "flow/relay_own.h"
+
+#define LEASE_EVERY_MS    250u
+#define POLL_EVERY_MS     10u  /* all our cells, for what other nodes write */
+#define ALONE_EVERY_MS    200u /* when all cells are ours, hardly anybody else writes */
+#define BUSY_EVERY_MS     2u   /* those where others have written lately */
+#define BUSY_MS           1000u
+#define PROGRESS_EVERY_MS 2u
+#define MARK_EVERY_MS     1000u
+#define NONSENSE_EVERY_MS 60000u
+#define IDLE_MS           10u
+#define READ_ENTRIES      256u
+#define FLIGHTS_MAX       1024u /* of a cell */
+
+/* --- life --- */
+
+struct relay *relay_new(const struct relay_options *options)
+{
+    assert(options && options->env && options->outbox && options->log && options->store);
+    assert(options->log->lanes == LIMIT_CELLS);
+
+    struct relay *relay = memory_take_zeroed(sizeof(*relay));
+    relay->options = *options;
+    tickets_init(&relay->tickets);
+    relay->stats.opening = UINT64_MAX; /* as long as nobody has looked */
+    lock_init(&relay->lock);
+    bell_init(&relay->bell);
+    return relay;
+}
+
+void relay_free(struct relay *relay)
+{
+    if (!relay)
+        return;
+    assert(!relay->runs);
+    for (unsigned i = 0; i < LIMIT_CELLS; i++)
+        free(relay->cells[i].flights);
+    bell_done(&relay->bell);
+    lock_done(&relay->lock);
+    tickets_done(&relay->tickets);
+    free(relay);
+}
+
+/* --- appending --- */
+
+void relay_begin_anew(struct relay_cell *cell)
+{
+    cell->read = 0;
+    cell->told = 0;
+    cell->logged = 0;
+    cell->acked = 0;
+    cell->flight_count = 0;
+}
+
+static void add_flight(struct relay_cell *cell, struct flight flight)
+{
+    if (cell->flight_count == cell->flight_room) {
+        size_t room = cell->flight_room ? cell->flight_room * 2 : 16;
+        struct flight *flights = memory_take(room * sizeof(*flights));
+        for (size_t i = 0; i < cell->flight_count; i++)
+            flights[i] = cell->flights[(cell->first_flight + i) % cell->flight_room];
+        free(cell->flights);
+        cell->flights = flights;
+        cell->flight_room = room;
+        cell->first_flight = 0;
+    }
+    cell->flights[(cell->first_flight + cell->flight_count++) % cell->flight_room] = flight;
+}
+
+void relay_append(struct relay *relay, unsigned number, struct slice section, uint64_t last)
+{
+    struct relay_cell *cell = &relay->cells[number];
+    uint64_t ticket = log_append(relay->options.log, section, (struct slice){NULL, 0});
+    add_flight(cell, (struct flight){ticket, last, relay->now_ns});
+    cell->read = last;
+    relay->sections++;
+    relay->did = true;
+}
+
+/* Does the log have what the section's events must come after? Only members that move bring such an
+ * event along, and it is the first of its section. */
+static bool may_follow(struct relay *relay, struct slice section)
+{
+    struct section_reader reader;
+    struct event event;
+    if (section_open(&reader, section, NULL) || section_next(&reader, &event, NULL))
+        return true; /* the aggregator makes a dead letter of it */
+    bool is_after = event.type == EVENT_AFTER && event.after_origin < LIMIT_CELLS;
+    event_done(&event);
+    if (!is_after || relay->cells[event.after_origin].logged >= event.after_sequence)
+        return true;
+    relay->awaited |= relay_bit(event.after_origin);
+    return false;
+}
+
+static enum err take_section(void *arg, unsigned number, struct slice section, uint64_t last,
+                             struct error *error)
+{
+    (void)error;
+    struct relay *relay = arg;
+    struct relay_cell *cell = &relay->cells[number];
+    cell->has_read = true;
+    if (cell->is_held || last <= cell->read)
+        return ERR_OK;
+    cell->is_held = cell->flight_count >= FLIGHTS_MAX || !may_follow(relay, section) ||
+                    log_room(relay->options.log) != ERR_OK;
+    if (!cell->is_held)
+        relay_append(relay, number, section, last);
+    return ERR_OK;
+}
+
+/* Whose outboxes this node reads: what it has leased, and what it opens. */
+static uint64_t cells_of_ours(const struct relay *relay)
+{
+    uint64_t ours = relay->leased;
+    for (unsigned i = 0; i < LIMIT_CELLS; i++) {
+        enum opening_state state = relay->cells[i].opening.state;
+        if (state == OPENING_DRAINS)
+            ours |= relay_bit(i);
+        else if (state != OPENING_NOT || relay->cells[i].is_stale)
+            ours &= ~relay_bit(i); /* of no epoch yet */
+    }
+    return ours;
+}
+
+/* Our own writes are known at once, those of others have to be looked for: often where they write,
+ * now and then everywhere. */
+static uint64_t cells_to_read(struct relay *relay, uint64_t dirty)
+{
+    uint64_t cells = dirty;
+    bool is_due = relay->now_ns >= relay->poll_ns;
+    bool is_alone = relay->leased == UINT64_MAX;
+    if (is_due)
+        relay->poll_ns = relay->now_ns + (is_alone ? ALONE_EVERY_MS : POLL_EVERY_MS) * MS_NS;
+    for (unsigned i = 0; i < LIMIT_CELLS; i++) {
+        const struct relay_cell *cell = &relay->cells[i];
+        bool is_busy = cell->foreign_ns + BUSY_MS * MS_NS > relay->now_ns && cell->foreign_ns > 0;
+        bool may_have_more = cell->is_held || cell->has_read;
+        if (is_due || is_busy || may_have_more || relay_drains(cell))
+            cells |= relay_bit(i);
+    }
+    return cells & cells_of_ours(relay);
+}
+
+/* Nothing is left out: its cell waits, until somebody has looked at it. */
+static void tell_of_nonsense(struct relay *relay, const struct error *error)
+{
+    if (relay->now_ns < relay->nonsense_ns)
+        return;
+    relay->nonsense_ns = relay->now_ns + NONSENSE_EVERY_MS * MS_NS;
+    message_error("an outbox cannot be carried over to the log: its cell takes writes until it is "
+                  "full reason=\"%s\"",
+                  error->text);
+}
+
+static void read_outboxes(struct relay *relay)
+{
+    struct outbox *outbox = relay->options.outbox;
+    uint64_t dirty = outbox->ops->dirty(outbox);
+    uint64_t cells = cells_to_read(relay, dirty);
+    if (cells == 0)
+        return;
+    uint64_t after[LIMIT_CELLS];
+    for (unsigned i = 0; i < LIMIT_CELLS; i++) {
+        relay->cells[i].is_held = relay->cells[i].has_read = false;
+        after[i] = relay->cells[i].read;
+    }
+    relay->awaited = 0;
+    struct error error = {.text = ""};
+    if (outbox->ops->read(outbox, cells, after, READ_ENTRIES, take_section, relay, &error) ==
+        ERR_CORRUPT)
+        tell_of_nonsense(relay, &error);
+    for (unsigned i = 0; i < LIMIT_CELLS; i++)
+        if (relay->cells[i].has_read && !(dirty & relay_bit(i)))
+            relay->cells[i].foreign_ns = relay->now_ns;
+}
+
+/* --- how far the log is --- */
+
+static void look_at_log(struct relay *relay)
+{
+    for (unsigned i = 0; i < LIMIT_CELLS; i++) {
+        struct relay_cell *cell = &relay->cells[i];
+        if (cell->flight_count == 0)
+            continue;
+        uint64_t reached = log_reached(relay->options.log, i, LOG_DURABLE);
+        while (cell->flight_count > 0 && cell->flights[cell->first_flight].ticket <= reached) {
+            cell->acked = cell->flights[cell->first_flight].last;
+            cell->first_flight = (cell->first_flight + 1) % cell->flight_room;
+            cell->flight_count--;
+        }
+    }
+}
+
+static void note_told(struct relay *relay, unsigned number, bool is_stale, uint64_t sequence)
+{
+    struct relay_cell *cell = &relay->cells[number];
+    relay->did = true;
+    cell->told = sequence;
+    if (!is_stale) {
+        cell->logged = sequence;
+    } else if (!relay_drains(cell)) {
+        relay_begin_anew(cell); /* it is in another epoch: what we know is of the past */
+        cell->is_stale = true;
+    }
+}
+
+static void tell_outboxes(struct relay *relay)
+{
+    struct outbox *outbox = relay->options.outbox;
+    uint64_t sequences[LIMIT_CELLS];
+    uint64_t cells = 0;
+    for (unsigned i = 0; i < LIMIT_CELLS; i++) {
+        sequences[i] = relay->cells[i].acked;
+        if (sequences[i] > relay->cells[i].told)
+            cells |= relay_bit(i);
+    }
+    uint64_t told = 0;
+    uint64_t stale = 0;
+    if (cells == 0 || outbox->ops->relayed(outbox, cells, sequences, &told, &stale, NULL))
+        return;
+    for (unsigned i = 0; i < LIMIT_CELLS; i++)
+        if (told & cells & relay_bit(i))
+            note_told(relay, i, stale & relay_bit(i), sequences[i]);
+}
+
+/* Those that somebody here waits for and another relays, or has relayed before us; and those that
+ * may be open again. */
+static uint64_t cells_to_ask_about(struct relay *relay)
+{
+    uint64_t waiting =
+        atomic_load_explicit(&relay->tickets.cells, memory_order_relaxed) | relay->awaited;
+    uint64_t cells = waiting & ~relay->leased;
+    for (unsigned i = 0; i < LIMIT_CELLS; i++) {
+        const struct relay_cell *cell = &relay->cells[i];
+        if (cell->is_stale || (waiting & relay_bit(i) && cell->logged == 0))
+            cells |= relay_bit(i);
+    }
+    return cells;
+}
+
+static void look_at_others(struct relay *relay)
+{
+    struct outbox *outbox = relay->options.outbox;
+    uint64_t cells = cells_to_ask_about(relay);
+    if (cells == 0 || relay->now_ns < relay->progress_ns)
+        return;
+    relay->progress_ns = relay->now_ns + PROGRESS_EVERY_MS * MS_NS;
+    uint64_t sequences[LIMIT_CELLS] = {0};
+    if (outbox->ops->progress(outbox, cells, sequences, NULL))
+        return;
+    for (unsigned i = 0; i < LIMIT_CELLS; i++) {
+        struct relay_cell *cell = &relay->cells[i];
+        if (!(cells & relay_bit(i)) || sequences[i] == 0)
+            continue;
+        cell->is_stale = false;
+        if (sequences[i] > cell->logged)
+            cell->logged = sequences[i];
+    }
+}
+
+static bool is_flight_overdue(const struct relay *relay)
+{
+    uint64_t patience_ns = relay->options.ack_timeout_ms * MS_NS;
+    for (unsigned i = 0; i < LIMIT_CELLS; i++) {
+        const struct relay_cell *cell = &relay->cells[i];
+        if (cell->flight_count > 0 &&
+            relay->now_ns - cell->flights[cell->first_flight].since_ns > patience_ns)
+            return true;
+    }
+    return false;
+}
+
+static void judge_log(struct relay *relay)
+{
+    struct log_stats stats;
+    log_stats(relay->options.log, &stats);
+    int64_t now_ms = env_wall_ms(relay->options.env);
+    bool says_so = stats.down_since_ms > 0 &&
+                   now_ms - (int64_t)stats.down_since_ms > (int64_t)relay->options.ack_timeout_ms;
+    bool is_down = says_so || is_flight_overdue(relay);
+    if (is_down == relay->is_log_down)
+        return;
+    relay->is_log_down = is_down;
+    atomic_store(&relay->tickets.is_up, !is_down);
+    if (is_down)
+        message_warning("the log does not answer: writes are taken into the outbox, and answers "
+                        "say ack=hot");
+    else
+        message_info("the log answers again: answers wait for it");
+    lock_take(&relay->lock);
+    relay->stats.down_since_ms = is_down ? now_ms : 0;
+    lock_release(&relay->lock);
+}
+
+/* --- tickets --- */
+
+/* The cell has begun a new epoch since. What is at or below the last sequence that got into the log
+ * before is safe; what is beyond was in the hot layer only, which has forgotten it. */
+static enum ticket_verdict judge_by_end(struct relay *relay, const struct ticket *ticket)
+{
+    const struct state_mark *mark = &relay->mark;
+    uint64_t epoch = sequence_epoch(ticket->sequence);
+    if (!relay->has_mark || sequence_epoch(mark->sequences[ticket->cell]) <= epoch)
+        return TICKET_WAITS;
+    uint64_t ended = mark->ended[ticket->cell];
+    if (sequence_epoch(ended) != epoch)
+        return TICKET_IS_WEAK;
+    return ticket->sequence <= ended ? TICKET_IS_SAFE : TICKET_IS_WEAK;
+}
+
+static enum ticket_verdict judge_ticket(void *arg, const struct ticket *ticket)
+{
+    struct relay *relay = arg;
+    uint64_t logged = relay->cells[ticket->cell].logged;
+    bool is_same_epoch = sequence_epoch(logged) == sequence_epoch(ticket->sequence);
+    if (is_same_epoch && logged >= ticket->sequence)
+        return TICKET_IS_SAFE;
+    enum ticket_verdict verdict = is_same_epoch ? TICKET_WAITS : judge_by_end(relay, ticket);
+    if (verdict != TICKET_WAITS)
+        return verdict;
+    /* It may have been taken after this round began. */
+    bool is_over = relay->now_ns > ticket->since_ns + relay->options.ack_timeout_ms * MS_NS;
+    return relay->is_log_down || is_over ? TICKET_IS_WEAK : TICKET_WAITS;
+}
+
+static void let_tickets_go(struct relay *relay)
+{
+    if (!tickets_let_go(&relay->tickets, judge_ticket, relay))
+        return;
+    relay->did = true;
+    if (relay->options.progress)
+        relay->options.progress(relay->options.progress_arg);
+}
+
+void relay_tickets(struct relay *relay, struct op *ops, size_t count)
+{
+    assert(relay && ops);
+
+    /* What one batch has changed in a cell is in one entry of its outbox: one ticket will do. But a
+     * cell may have begun anew within the batch, without what it did before. */
+    uint64_t highest[LIMIT_CELLS] = {0};
+    uint64_t numbers[LIMIT_CELLS];
+    for (size_t i = 0; i < count; i++)
+        if (ops[i].sequence > highest[ops[i].cell])
+            highest[ops[i].cell] = ops[i].sequence;
+    uint64_t now_ns = env_monotonic_ns(relay->options.env);
+    for (unsigned cell = 0; cell < LIMIT_CELLS; cell++)
+        if (highest[cell] > 0)
+            numbers[cell] = tickets_take(&relay->tickets, cell, highest[cell], now_ns);
+    for (size_t i = 0; i < count; i++) {
+        struct op *op = &ops[i];
+        if (op->sequence == 0)
+            continue;
+        bool is_same_epoch = sequence_epoch(op->sequence) == sequence_epoch(highest[op->cell]);
+        op->ticket = is_same_epoch ? numbers[op->cell]
+                                   : tickets_take(&relay->tickets, op->cell, op->sequence, now_ns);
+    }
+    bell_ring(&relay->bell);
+}
+
+uint64_t relay_safe(const struct relay *relay)
+{
+    return tickets_safe(&relay->tickets);
+}
+
+bool relay_is_weak(struct relay *relay, uint64_t ticket)
+{
+    return tickets_is_weak(&relay->tickets, ticket);
+}
+
+bool relay_any_weak(struct relay *relay, uint64_t first, uint64_t last)
+{
+    return tickets_any_weak(&relay->tickets, first, last);
+}
+
+bool relay_is_up(const struct relay *relay)
+{
+    return atomic_load_explicit(&relay->tickets.is_up, memory_order_relaxed);
+}
+
+/* --- a round --- */
+
+static void renew_leases(struct relay *relay)
+{
+    if (relay->now_ns < relay->lease_ns)
+        return;
+    relay->lease_ns = relay->now_ns + LEASE_EVERY_MS * MS_NS;
+    struct outbox *outbox = relay->options.outbox;
+    uint64_t leased = outbox->ops->leased(outbox);
+    uint64_t gained = leased & ~relay->leased;
+    relay->leased = leased;
+    for (unsigned i = 0; i < LIMIT_CELLS; i++)
+        if (gained & relay_bit(i) && relay->cells[i].opening.state == OPENING_NOT)
+            relay_begin_anew(&relay->cells[i]);
+}
+
+bool relay_look_at_mark(struct relay *relay, uint64_t every_ms)
+{
+    if (relay->has_mark && relay->now_ns < relay->mark_ns + every_ms * MS_NS)
+        return true;
+    relay->mark_ns = relay->now_ns;
+    relay->has_mark = store_mark(relay->options.store, &relay->mark, NULL) == ERR_OK;
+    if (relay->has_mark && relay->options.mark)
+        relay->options.mark(relay->options.mark_arg, &relay->mark);
+    return relay->has_mark;
+}
+
+static void publish(struct relay *relay)
+{
+    uint64_t opening = relay->options.outbox->ops->closed(relay->options.outbox);
+    for (unsigned i = 0; i < LIMIT_CELLS; i++)
+        if (relay->cells[i].opening.state != OPENING_NOT)
+            opening |= relay_bit(i);
+    lock_take(&relay->lock);
+    relay->stats.leased = relay->leased;
+    relay->stats.sections = relay->sections;
+    relay->stats.opening = opening;
+    if (opening == 0)
+        relay->stats.reason[0] = '\0';
+    lock_release(&relay->lock);
+}
+
+uint64_t relay_step(struct relay *relay)
+{
+    assert(relay);
+
+    relay->now_ns = env_monotonic_ns(relay->options.env);
+    relay->did = false;
+    renew_leases(relay);
+    relay_open_cells(relay);
+    read_outboxes(relay);
+    look_at_log(relay);
+    tell_outboxes(relay);
+    look_at_others(relay);
+    judge_log(relay);
+    (void)relay_look_at_mark(relay, MARK_EVERY_MS);
+    let_tickets_go(relay);
+    publish(relay);
+    if (relay->did)
+        return 0;
+    return tickets_waiting(&relay->tickets) > 0 ? BUSY_EVERY_MS : IDLE_MS;
+}
+
+/* --- the thread --- */
+
+void relay_wake(void *relay)
+{
+    bell_ring(&((struct relay *)relay)->bell);
+}
+
+static bool is_empty(const struct relay *relay)
+{
+    for (unsigned i = 0; i < LIMIT_CELLS; i++)
+        if (relay->cells[i].flight_count > 0 || relay->cells[i].acked > relay->cells[i].told)
+            return false;
+    return true;
+}
+
+static void *run_thread(void *arg)
+{
+    struct relay *relay = arg;
+    while (!atomic_load(&relay->stop)) {
+        uint64_t wait_ms = relay_step(relay);
+        if (wait_ms > 0)
+            (void)bell_wait(&relay->bell, wait_ms);
+    }
+    relay->poll_ns = 0; /* a last look at everything */
+    do {
+        if (relay_step(relay) > 0)
+            (void)bell_wait(&relay->bell, 1);
+    } while (!is_empty(relay) && relay->now_ns < atomic_load(&relay->stop_ns));
+    if (relay->options.outbox->ops->leave)
+        relay->options.outbox->ops->leave(relay->options.outbox);
+    return NULL;
+}
+
+enum err relay_start(struct relay *relay, struct error *error)
+{
+    assert(relay && !relay->runs);
+
+    relay->options.outbox->wake = relay_wake;
+    relay->options.outbox->wake_arg = relay;
+    relay->options.log->progress = relay_wake;
+    relay->options.log->progress_arg = relay;
+    atomic_store(&relay->stop, false);
+    relay->runs = true;
+    int errnum = pthread_create(&relay->thread, NULL, run_thread, relay);
+    if (errnum != 0) {
+        relay->runs = false;
+        return error_set_errno(error, ERR_NO_MEMORY, errnum, "cannot start the relay");
+    }
+    (void)pthread_setname_np(relay->thread, "relay");
+    return ERR_OK;
+}
+
+void relay_stop(struct relay *relay, uint64_t within_ms)
+{
+    assert(relay);
+
+    if (!relay->runs)
+        return;
+    atomic_store(&relay->stop_ns, env_monotonic_ns(relay->options.env) + within_ms * MS_NS);
+    atomic_store(&relay->stop, true);
+    bell_ring(&relay->bell);
+    (void)pthread_join(relay->thread, NULL);
+    relay->runs = false;
+}
+
+void relay_stats(struct relay *relay, struct relay_stats *ret_stats)
+{
+    assert(relay && ret_stats);
+
+    lock_take(&relay->lock);
+    *ret_stats = relay->stats;
+    lock_release(&relay->lock);
+    ret_stats->waiting = tickets_waiting(&relay->tickets);
+    lock_take(&relay->tickets.lock);
+    ret_stats->weak = relay->tickets.weak_all;
+    lock_release(&relay->tickets.lock);
+}

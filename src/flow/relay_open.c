@@ -1,0 +1,210 @@
+/* relay_open.c - opens cells that are closed, in the steps of core/outbox.h.
+ *
+ *   WANTED  ─begin()→  DRAINS  ─outbox is empty, EPOCH appended→  MARKED  ─the log has it→  APPLIES
+ *     ↑                                                                                        │
+ *     └── somebody else was quicker, or the epoch was used before ──── open() ←── the store has it
+ *
+ * The store gives the epoch. It may still be one that was used before, if the store went back in a
+ * failover: then the log has events of that very epoch, and the store, when it has come to the end
+ * of the lane, is beyond the EPOCH event. Another one is taken then. */
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/message.h"
+#include "core/event.h"
+#include "core/sequence.h"
+#include "flow/relay_own.h"
+
+#define AGAIN_MS 200u
+#define MARK_MS  20u
+
+static void wait_for(struct relay *relay, struct opening *opening, uint64_t ms, const char *reason)
+{
+    opening->try_ns = relay->now_ns + ms * MS_NS;
+    lock_take(&relay->lock);
+    (void)snprintf(relay->stats.reason, sizeof(relay->stats.reason), "%s", reason);
+    lock_release(&relay->lock);
+}
+
+static void want_again(struct relay *relay, struct opening *opening, const char *reason)
+{
+    opening->state = OPENING_WANTED;
+    wait_for(relay, opening, AGAIN_MS, reason);
+}
+
+/* A new epoch is given by the store, so that each is higher than all before it: what somebody who
+ * wanted to open the cell earlier brings into the log too late is of a lower one. The cell may know
+ * a higher epoch; then the store has to hear of it first. */
+static enum err begin_epoch(struct relay *relay, unsigned number, struct opening *opening,
+                            struct error *error)
+{
+    struct outbox *outbox = relay->options.outbox;
+    uint64_t above = sequence_epoch(relay->mark.sequences[number]);
+    uint64_t given = 0;
+    do {
+        if (opening->epoch > above)
+            above = opening->epoch;
+        enum err err = store_epoch(relay->options.store, number, above, &given, error);
+        if (!err)
+            err = outbox->ops->begin(outbox, number, given - 1, &opening->epoch, &opening->last,
+                                     error);
+        if (err)
+            return err;
+    } while (opening->epoch != given);
+    return ERR_OK;
+}
+
+static void begin(struct relay *relay, unsigned number, struct relay_cell *cell)
+{
+    struct opening *opening = &cell->opening;
+    if (!relay_look_at_mark(relay, MARK_MS)) {
+        wait_for(relay, opening, AGAIN_MS, "the store does not say how far it is");
+        return;
+    }
+    struct error error = {.text = ""};
+    enum err err = begin_epoch(relay, number, opening, &error);
+    relay_begin_anew(cell);
+    if (err == ERR_EXISTS) {
+        opening->state = OPENING_NOT;
+        return;
+    }
+    if (err) {
+        wait_for(relay, opening, AGAIN_MS, error.text);
+        return;
+    }
+    opening->state = OPENING_DRAINS;
+    relay->did = true;
+}
+
+static void append_epoch(struct relay *relay, unsigned number, struct relay_cell *cell)
+{
+    struct opening *opening = &cell->opening;
+    struct section section;
+    section_init(&section);
+    section_event(&section, &(struct event){.type = EVENT_EPOCH, .id = slice_of(EVENT_EPOCH_ID)});
+    char header[SECTION_HEADER_MAX];
+    size_t size = section_header(&section, number, sequence_of(opening->epoch, 0),
+                                 env_wall_ms(relay->options.env), header);
+    opening->ticket =
+        log_append(relay->options.log, (struct slice){header, size}, buffer_slice(&section.body));
+    opening->state = OPENING_MARKED;
+    section_done(&section);
+    relay->did = true;
+}
+
+static enum err note_entry(void *arg, unsigned cell, struct slice section, uint64_t last,
+                           struct error *error)
+{
+    (void)cell, (void)section, (void)last, (void)error;
+    *(bool *)arg = true;
+    return ERR_OK;
+}
+
+/* What is left goes the usual way (relay.c); here we see that there is nothing any more. */
+static void drain(struct relay *relay, unsigned number, struct relay_cell *cell)
+{
+    struct outbox *outbox = relay->options.outbox;
+    bool is_under_way = cell->flight_count > 0 || cell->acked > cell->told || cell->is_held;
+    if (is_under_way || log_room(relay->options.log) != ERR_OK) {
+        wait_for(relay, &cell->opening, MARK_MS, "the log does not take what was left");
+        return;
+    }
+    bool has_more = false;
+    const uint64_t from_the_beginning[LIMIT_CELLS] = {0};
+    struct error error = {.text = ""};
+    if (outbox->ops->read(outbox, relay_bit(number), from_the_beginning, 1, note_entry, &has_more,
+                          &error)) {
+        want_again(relay, &cell->opening, error.text);
+        return;
+    }
+    if (!has_more)
+        append_epoch(relay, number, cell);
+}
+
+static void finish(struct relay *relay, unsigned number, struct relay_cell *cell)
+{
+    struct outbox *outbox = relay->options.outbox;
+    struct opening *opening = &cell->opening;
+    bool keep = relay->mark.ended[number] <= opening->last;
+    struct error error = {.text = ""};
+    enum err err = outbox->ops->open(outbox, number, opening->epoch, keep,
+                                     relay->mark.incarnations[number], &error);
+    if (err == ERR_EXISTS) {
+        opening->state = OPENING_DRAINS;
+        return;
+    }
+    if (err) {
+        want_again(relay, opening, error.text);
+        return;
+    }
+    opening->state = OPENING_NOT;
+    cell->logged = cell->told = cell->acked = cell->read = sequence_of(opening->epoch, 0);
+    relay->did = true;
+    lock_take(&relay->lock);
+    relay->stats.opened++;
+    relay->stats.kept += keep;
+    lock_release(&relay->lock);
+    if (!keep && opening->last > 0)
+        message_warning("a cell of the hot layer has lost what it said last: it is loaded from the "
+                        "store as it is asked for cell=%u epoch=%" PRIu64,
+                        number, opening->epoch);
+}
+
+static bool is_before(struct log_position a, struct log_position b)
+{
+    return a.segment < b.segment || (a.segment == b.segment && a.offset < b.offset);
+}
+
+static void apply(struct relay *relay, unsigned number, struct relay_cell *cell)
+{
+    struct opening *opening = &cell->opening;
+    if (!relay_look_at_mark(relay, MARK_MS)) {
+        wait_for(relay, opening, AGAIN_MS, "the store does not say how far it is");
+        return;
+    }
+    if (is_before(relay->mark.lanes[number], opening->end))
+        wait_for(relay, opening, MARK_MS, "the store has to catch up with the log");
+    else if (relay->mark.sequences[number] != sequence_of(opening->epoch, 0))
+        want_again(relay, opening, "the epoch was used before");
+    else
+        finish(relay, number, cell);
+}
+
+static void go_on(struct relay *relay, unsigned number, struct relay_cell *cell)
+{
+    struct opening *opening = &cell->opening;
+    if (relay->now_ns < opening->try_ns)
+        return;
+    switch (opening->state) {
+    case OPENING_NOT:
+        break;
+    case OPENING_WANTED:
+        begin(relay, number, cell);
+        break;
+    case OPENING_DRAINS:
+        drain(relay, number, cell);
+        break;
+    case OPENING_MARKED:
+        if (log_reached(relay->options.log, number, LOG_DURABLE) >= opening->ticket) {
+            opening->end = log_end(relay->options.log, number);
+            opening->state = OPENING_APPLIES;
+        }
+        break;
+    case OPENING_APPLIES:
+        apply(relay, number, cell);
+        break;
+    }
+}
+
+void relay_open_cells(struct relay *relay)
+{
+    struct outbox *outbox = relay->options.outbox;
+    uint64_t closed = outbox->ops->closed(outbox);
+    for (unsigned i = 0; i < LIMIT_CELLS; i++) {
+        struct relay_cell *cell = &relay->cells[i];
+        if (closed & relay_bit(i) && cell->opening.state == OPENING_NOT)
+            cell->opening = (struct opening){.state = OPENING_WANTED};
+        go_on(relay, i, cell);
+    }
+}

@@ -1,0 +1,105 @@
+/* relay_own.h - the relay as its own files see it: relay.c carries over, relay_open.c opens. */
+#ifndef FLOW_RELAY_OWN_H
+#define FLOW_RELAY_OWN_H
+
+#include <pthread.h>
+
+#include "base/bell.h"
+#include "core/state.h"
+#include "flow/relay.h"
+#include "flow/tickets.h"
+
+#define MS_NS UINT64_C(1000000)
+
+/* A section that was appended to the log and is not there yet, as far as we know. */
+struct flight {
+    uint64_t ticket; /* of the lane */
+    uint64_t last;   /* sequence */
+    uint64_t since_ns;
+};
+
+enum opening_state {
+    OPENING_NOT,
+    OPENING_WANTED,  /* it is closed */
+    OPENING_DRAINS,  /* begun: what is left in the outbox goes to the log */
+    OPENING_MARKED,  /* the EPOCH event is on its way to the log */
+    OPENING_APPLIES, /* it is there; the store has to come so far */
+};
+
+struct opening {
+    enum opening_state state;
+    uint64_t epoch;
+    uint64_t last; /* sequence that the cell's data has */
+    uint64_t ticket;
+    struct log_position end; /* of the lane, behind the EPOCH event */
+    uint64_t try_ns;         /* not before */
+};
+
+struct relay_cell {
+    uint64_t read;   /* everything up to this sequence was appended; 0 = from the beginning on */
+    uint64_t told;   /* the outbox knows that the log is so far */
+    uint64_t logged; /* the log is so far, and answers may rest on it */
+    struct flight *flights; /* owned; a ring, the oldest first */
+    size_t flight_room;
+    size_t first_flight;
+    size_t flight_count;
+    uint64_t acked;      /* the log has so much of what we appended; perhaps not told yet */
+    bool is_held;        /* in this round: its next section waits for another cell */
+    bool has_read;       /* in this round: there was something */
+    bool is_stale;       /* it was in another epoch: not read until it is open */
+    uint64_t foreign_ns; /* when something was last found that we had not written ourselves */
+    struct opening opening;
+};
+
+struct relay {
+    struct relay_options options;
+    struct relay_cell cells[LIMIT_CELLS];
+    uint64_t leased;
+    uint64_t awaited; /* cells of which a held section waits for the log, a bit each */
+    uint64_t lease_ns;
+    uint64_t poll_ns;
+    uint64_t progress_ns;
+    uint64_t mark_ns;
+    uint64_t nonsense_ns; /* before it nobody is told again */
+    uint64_t now_ns;
+    bool is_log_down;
+    bool did;               /* something in this round */
+    uint64_t sections;      /* carried over since start */
+    struct state_mark mark; /* the last that the store has said */
+    bool has_mark;
+    struct tickets tickets;
+
+    struct lock lock; /* guards stats */
+    struct relay_stats stats;
+
+    bool runs; /* the thread */
+    pthread_t thread;
+    struct bell bell;
+    atomic_bool stop;
+    _Atomic uint64_t stop_ns;
+};
+
+static inline uint64_t relay_bit(unsigned cell)
+{
+    return UINT64_C(1) << cell;
+}
+
+/* Appends a section to the lane of its cell. */
+void relay_append(struct relay *relay, unsigned cell, struct slice section, uint64_t last);
+
+/* Forgets how far the cell was read: it is read from the beginning again. */
+void relay_begin_anew(struct relay_cell *cell);
+
+/* Asks the store how far it is, if it was not asked just now. False: it does not answer. */
+bool relay_look_at_mark(struct relay *relay, uint64_t every_ms);
+
+/* Goes on with what is to be opened. */
+void relay_open_cells(struct relay *relay);
+
+/* Of a cell whose outbox is read for its opening. */
+static inline bool relay_drains(const struct relay_cell *cell)
+{
+    return cell->opening.state == OPENING_DRAINS;
+}
+
+#endif

@@ -1,0 +1,71 @@
+/* tickets.h - answers that wait until the log has some sequence of some cell.
+ *
+ * A ticket is a number that grows. They are let go in their order, so one number says which may
+ * leave; one whose turn has not come waits for those before it. What is let go although the log
+ * does not have it is weak: that is remembered by ranges, of which there are few.
+ *
+ * Workers take tickets, the relay's thread lets them go. */
+#ifndef FLOW_TICKETS_H
+#define FLOW_TICKETS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/lock.h"
+
+#define TICKETS_RANGES 32u
+
+struct ticket {
+    uint64_t sequence;
+    uint64_t since_ns;
+    unsigned cell;
+};
+
+struct ticket_range {
+    uint64_t after; /* tickets beyond this, */
+    uint64_t until; /* up to this */
+};
+
+struct tickets {
+    struct lock lock; /* guards what follows */
+    struct ticket *ring;
+    size_t mask; /* size - 1 */
+    uint64_t next;
+    struct ticket_range weak[TICKETS_RANGES]; /* the newest first */
+    unsigned weak_count;
+    uint64_t weak_all; /* tickets that were */
+
+    _Atomic uint64_t safe; /* tickets up to this may leave */
+    atomic_bool has_weak;
+    atomic_bool is_up;      /* else nobody waits */
+    _Atomic uint64_t cells; /* that somebody waits for, a bit each; may name some too many */
+};
+
+void tickets_init(struct tickets *tickets);
+void tickets_done(struct tickets *tickets);
+
+uint64_t tickets_take(struct tickets *tickets, unsigned cell, uint64_t sequence, uint64_t now_ns);
+
+static inline uint64_t tickets_safe(const struct tickets *tickets)
+{
+    return atomic_load_explicit(&tickets->safe, memory_order_acquire);
+}
+
+bool tickets_is_weak(struct tickets *tickets, uint64_t ticket);
+
+/* Is one of them, from `first` to `last`? */
+bool tickets_any_weak(struct tickets *tickets, uint64_t first, uint64_t last);
+
+/* What is to be done with the oldest ticket. */
+enum ticket_verdict { TICKET_WAITS, TICKET_IS_SAFE, TICKET_IS_WEAK };
+typedef enum ticket_verdict ticket_judge_fn(void *arg, const struct ticket *ticket);
+
+/* Lets the oldest ones go, as long as they may. True: some went. */
+bool tickets_let_go(struct tickets *tickets, ticket_judge_fn *judge, void *arg);
+
+/* How many wait. */
+uint64_t tickets_waiting(struct tickets *tickets);
+
+#endif

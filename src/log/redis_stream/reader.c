@@ -1,0 +1,245 @@
+/* reader.c - the thread that reads, and the queues between it and the one who follows. */
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "log/redis_stream/own.h"
+
+#define POLL_MIN_MS    5u
+#define POLL_MAX_MS    40u
+#define DOWN_MS        200u
+#define LEASE_EVERY_MS 500u
+#define TIDY_EVERY_MS  250u
+
+static void drop_queue(struct in_lane *lane)
+{
+    while (lane->first) {
+        struct stream_entry *entry = lane->first;
+        lane->first = entry->next;
+        stream_entry_free(entry);
+    }
+    lane->last = NULL;
+    lane->queued_bytes = 0;
+}
+
+void reader_forget(struct in_lane *lane)
+{
+    drop_queue(lane);
+    lane->phase = PHASE_NONE;
+    lane->generation++;
+    lane->given_count = 0;
+    lane->is_suspect = false;
+    lane->fault = ERR_OK;
+}
+
+/* ---- following ---- */
+
+static bool is_same(struct log_position a, struct log_position b)
+{
+    return a.segment == b.segment && a.offset == b.offset;
+}
+
+static void begin_at(struct in_lane *lane, struct log_position at)
+{
+    reader_forget(lane);
+    lane->at = at;
+    lane->fetched = at;
+    lane->phase = PHASE_CLAIM;
+    lane->cursor[0] = '\0';
+}
+
+/* Takes entries off the queue until `limit` bytes are reached. */
+static struct stream_entry *take_queue(struct in_lane *lane, uint64_t limit)
+{
+    struct stream_entry *taken = lane->first;
+    struct stream_entry *last = NULL;
+    uint64_t bytes = 0;
+    for (struct stream_entry *entry = taken; entry && (bytes < limit || !last);
+         entry = entry->next) {
+        bytes += entry->bytes.size;
+        last = entry;
+    }
+    if (!last)
+        return NULL;
+    lane->first = last->next;
+    if (!lane->first)
+        lane->last = NULL;
+    last->next = NULL;
+    lane->queued_bytes -= bytes;
+    return taken;
+}
+
+/* A position may lie within an entry: then the entry comes again, and the sequences of its sections
+ * tell which of them were there. So whoever cannot take one yet need not take those before it twice
+ * for want of a position. */
+static enum err visit_entry(const struct stream_entry *entry, struct log_position *at,
+                            log_visit_fn *visit, void *arg, struct error *error)
+{
+    const char *bytes = entry->bytes.data;
+    for (uint32_t i = 0; i < entry->count; i++) {
+        struct slice section = {bytes, entry->sizes[i]};
+        unsigned lane;
+        uint64_t first;
+        uint64_t last;
+        struct log_position next = *at;
+        if (i + 1 == entry->count)
+            next = position_behind(entry->last);
+        else if (stream_entry_look(section, &lane, &first, &last) && last <= entry->last &&
+                 position_is_before(next, position_behind(last)))
+            next = position_behind(last);
+        enum err err = visit(arg, section, next, error);
+        if (err)
+            return err;
+        *at = next;
+        bytes += entry->sizes[i];
+    }
+    return ERR_OK;
+}
+
+/* Outside of the mutex: what is taken is ours. Those that were not visited stay in *taken. */
+static enum err visit_taken(struct stream_entry **taken, struct log_position *at,
+                            log_visit_fn *visit, void *arg, struct error *error)
+{
+    while (*taken) {
+        struct stream_entry *entry = *taken;
+        enum err err = visit_entry(entry, at, visit, arg, error);
+        if (err)
+            return err;
+        *taken = entry->next;
+        stream_entry_free(entry);
+    }
+    return ERR_OK;
+}
+
+/* A visitor who refuses is offered the same again. */
+static void put_back(struct in_lane *lane, struct stream_entry *taken, bool is_same_generation)
+{
+    while (taken && !is_same_generation) {
+        struct stream_entry *entry = taken;
+        taken = entry->next;
+        stream_entry_free(entry);
+    }
+    if (!taken)
+        return;
+    struct stream_entry *last = taken;
+    lane->queued_bytes += last->bytes.size;
+    for (; last->next; last = last->next)
+        lane->queued_bytes += last->next->bytes.size;
+    last->next = lane->first;
+    lane->first = taken;
+    if (!lane->last)
+        lane->last = last;
+}
+
+/* The queue from *at on, or NULL: nothing is there yet, or something is wrong. */
+static enum err look_at_queue(struct stream_log *log, struct in_lane *lane, struct log_position at,
+                              uint64_t limit, struct stream_entry **ret_taken, struct error *error)
+{
+    struct reader *reader = &log->reader;
+    *ret_taken = NULL;
+    if (lane->leased_ns <= env_monotonic_ns(log->env))
+        return ERR_OK;
+    if (lane->phase == PHASE_NONE || !is_same(lane->at, at)) {
+        begin_at(lane, at);
+        bell_ring(&reader->bell);
+        return ERR_OK;
+    }
+    *ret_taken = take_queue(lane, limit);
+    if (*ret_taken || !lane->fault)
+        return ERR_OK;
+    enum err fault = lane->fault;
+    (void)error_set(error, fault, "%s", lane->fault_text);
+    reader_forget(lane); /* whoever asks again wants us to look again */
+    return fault;
+}
+
+enum err reader_follow(struct stream_log *log, unsigned number, struct log_position *at,
+                       uint64_t limit, log_visit_fn *visit, void *arg, struct error *error)
+{
+    struct reader *reader = &log->reader;
+    struct in_lane *lane = &reader->lanes[number];
+    pthread_mutex_lock(&reader->mutex);
+    struct stream_entry *taken;
+    enum err err = look_at_queue(log, lane, *at, limit, &taken, error);
+    uint32_t generation = lane->generation;
+    pthread_mutex_unlock(&reader->mutex);
+    if (err || !taken)
+        return err;
+
+    err = visit_taken(&taken, at, visit, arg, error);
+    pthread_mutex_lock(&reader->mutex);
+    bool is_same_generation = lane->generation == generation;
+    if (is_same_generation)
+        lane->at = *at;
+    put_back(lane, taken, is_same_generation);
+    pthread_mutex_unlock(&reader->mutex);
+    bell_ring(&reader->bell);
+    return err;
+}
+
+/* ---- the thread ---- */
+
+static bool is_due(struct stream_log *log, uint64_t *next_ns, uint64_t every_ms)
+{
+    uint64_t now_ns = env_monotonic_ns(log->env);
+    if (now_ns < *next_ns)
+        return false;
+    *next_ns = now_ns + every_ms * MS_NS;
+    return true;
+}
+
+static void *run(void *arg)
+{
+    struct stream_log *log = arg;
+    struct reader *reader = &log->reader;
+    bool is_stopping = false;
+    uint64_t poll_ms = POLL_MIN_MS;
+    while (!is_stopping) {
+        if (is_due(log, &reader->lease_ns, LEASE_EVERY_MS)) {
+            leases_tick(log);
+            fetch_ends(log, reader->links);
+        }
+        bool is_more = fetch_round(log);
+        if (is_due(log, &reader->tidy_ns, TIDY_EVERY_MS))
+            tidy_acknowledge(log);
+        if (is_due(log, &reader->trim_ns, tidy_trim_every_ms(log)))
+            tidy_trim(log);
+        pthread_mutex_lock(&reader->mutex);
+        is_stopping = reader->is_stopping;
+        uint64_t wait_ms = reader->is_down ? DOWN_MS : poll_ms;
+        pthread_mutex_unlock(&reader->mutex);
+        poll_ms = is_more ? POLL_MIN_MS : poll_ms * 2;
+        poll_ms = poll_ms < POLL_MAX_MS ? poll_ms : POLL_MAX_MS;
+        if (!is_more && !is_stopping)
+            (void)bell_wait(&reader->bell, wait_ms);
+    }
+    tidy_acknowledge(log);
+    tidy_trim(log);
+    leases_give_back(log);
+    return NULL;
+}
+
+void reader_start(struct stream_log *log)
+{
+    if (pthread_create(&log->reader.thread, NULL, run, log) != 0)
+        abort();
+    log->reader.runs = true;
+}
+
+void reader_stop(struct stream_log *log)
+{
+    struct reader *reader = &log->reader;
+    if (reader->runs) {
+        pthread_mutex_lock(&reader->mutex);
+        reader->is_stopping = true;
+        pthread_mutex_unlock(&reader->mutex);
+        bell_ring(&reader->bell);
+        pthread_join(reader->thread, NULL);
+        reader->runs = false;
+    }
+    for (unsigned i = 0; i < LIMIT_CELLS; i++) {
+        reader_forget(&reader->lanes[i]);
+        free(reader->lanes[i].given);
+    }
+}

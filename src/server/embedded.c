@@ -1,0 +1,166 @@
+/* embedded.c - all parts in this process: memory, a log of files, SQLite (or PostgreSQL, or no
+ * store). */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/message.h"
+#include "flow/recovery.h"
+#include "hot/memory/memory.h"
+#include "log/file/file.h"
+#include "server/notify.h"
+#include "server/process.h"
+#include "server/server_own.h"
+#include "store/postgres/postgres.h"
+#include "store/sqlite/sqlite.h"
+
+/* Of the store's pages, when memory has a limit: a quarter of it, within these bounds. */
+#define STORE_CACHE_LEAST (UINT64_C(16) << 20)
+#define STORE_CACHE_MOST  (UINT64_C(128) << 20)
+
+/* Nothing may be acknowledged any more, and what was is as safe as it was said to
+ * be: to leave at once is the safest thing to do. */
+static void leave_at_once(void *arg, const struct error *error)
+{
+    const struct server *server = arg;
+    bool is_safe = server->config.ack == ACK_DURABLE;
+    message_error("the log cannot go on: leaving at once; %s reason=\"%s\"",
+                  is_safe ? "what was acknowledged is safe"
+                          : "the last acknowledged writes may be lost",
+                  error->text);
+    _exit(PROCESS_FAILED);
+}
+
+static enum err open_log(struct server *server, struct error *error)
+{
+    const char *folder = server->config.log.text + strlen("file:");
+    struct file_log_options options = {
+        .folder = folder[0] ? folder : server->config.data.text,
+        .segment_bytes = server->config.segment_size,
+        .pending_bytes_max = server->config.log_pending_max,
+        .fatal = leave_at_once,
+        .fatal_arg = server,
+    };
+    return file_log_open(server->env, &options, &server->log, error);
+}
+
+/* Where the store is: false if there is to be none. */
+static bool find_store(const struct config *config, char *path, size_t size)
+{
+    const char *given = config->store.text;
+    if (strcmp(given, "none") == 0)
+        return false;
+    if (strncmp(given, "sqlite:", 7) == 0)
+        given += 7;
+    if (given[0])
+        (void)snprintf(path, size, "%s", given);
+    else
+        (void)snprintf(path, size, "%s/tally.db", config->data.text);
+    return true;
+}
+
+/* Who gives little memory to counters has little for the store's pages, too. 0: a good default. */
+static uint64_t store_cache_bytes(const struct config *config)
+{
+    uint64_t share = config->max_memory / 4;
+    if (share == 0 || share > STORE_CACHE_MOST)
+        return 0;
+    return share < STORE_CACHE_LEAST ? STORE_CACHE_LEAST : share;
+}
+
+static enum err open_postgres(struct server *server, struct error *error)
+{
+    struct postgres_store_options options = {
+        .url = server->config.store.text,
+        .members = server->config.members == 0 ? POSTGRES_ROWS : POSTGRES_SETS,
+    };
+    enum err err = postgres_store_open(server->env, &options, &server->store, error);
+    if (!err)
+        message_info("store kind=postgres");
+    return err;
+}
+
+static enum err open_store(struct server *server, struct error *error)
+{
+    if (strncmp(server->config.store.text, "postgres", strlen("postgres")) == 0)
+        return open_postgres(server, error);
+    char path[VALUE_TEXT_MAX + sizeof("/tally.db")];
+    if (!find_store(&server->config, path, sizeof(path)))
+        return ERR_OK;
+    struct sqlite_store_options options = {.path = path,
+                                           .cache_bytes = store_cache_bytes(&server->config)};
+    struct error cause = {.text = ""};
+    enum err err = sqlite_store_open(server->env, &options, &server->store, &cause);
+    if (err)
+        return error_set(error, err,
+                         "the store %.60s: %.120s. Moved away, it is made anew from the log", path,
+                         cause.text);
+    message_info("store kind=sqlite file=%s", path);
+    return ERR_OK;
+}
+
+static enum err open_hot(struct server *server, struct error *error)
+{
+    (void)error;
+    struct memory_hot_options options = {
+        .kinds = &server->kinds,
+        .log = server->log,
+        .workers = server->worker_count,
+        .guests = PIPELINE_GUESTS,
+        .keys_kept_ms = server->config.keys_kept,
+        .idle_s = (uint32_t)(server->config.expire_idle / 1000),
+        .spread_rate = server->config.spread_rate,
+        .retention_ms = server->config.retention,
+        .memory_max = server->config.max_memory,
+    };
+    server->hot = memory_hot_open(server->env, &options);
+    return ERR_OK;
+}
+
+static enum err open_pipeline(struct server *server, struct error *error)
+{
+    (void)error;
+    if (!server->store)
+        return ERR_OK;
+    struct pipeline_options options = server_pipeline_options(server);
+    server->pipeline = pipeline_new(&options);
+    return ERR_OK;
+}
+
+static enum err recover(struct server *server, struct error *error)
+{
+    notify_status("recovering from the log");
+    struct recovery recovery;
+    enum err err = server->pipeline ? pipeline_recover(server->pipeline, &recovery, error)
+                                    : recovery_run(server->env, server->log, server->hot,
+                                                   (struct log_position){0, 0}, &recovery, error);
+    if (err)
+        return err;
+
+    double seconds = (double)recovery.duration_ns / 1e9;
+    message_info("recovered events=%llu bytes=%llu seconds=%.3f events_per_s=%.0f",
+                 (unsigned long long)recovery.events, (unsigned long long)recovery.bytes, seconds,
+                 seconds > 0 ? (double)recovery.events / seconds : 0.0);
+    return ERR_OK;
+}
+
+/* --- together --- */
+
+enum err embedded_open(struct server *server, struct error *error)
+{
+    static server_step_fn *const steps[] = {open_log, open_store, open_hot, open_pipeline, recover};
+    enum err err = ERR_OK;
+    for (size_t i = 0; !err && i < sizeof(steps) / sizeof(steps[0]); i++)
+        err = steps[i](server, error);
+    return err;
+}
+
+enum err embedded_start(struct server *server, struct error *error)
+{
+    server->log->progress = server_wake_doors;
+    server->log->progress_arg = server;
+    enum err err = log_start(server->log, error);
+    if (err || !server->pipeline)
+        return err;
+    return pipeline_start(server->pipeline, &server->service, error);
+}

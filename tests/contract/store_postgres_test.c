@@ -1,0 +1,29 @@
+/* The contract of stores, asked of PostgreSQL with a row for each member. */
+/* servers: postgres */
+#include "contract/store_lanes.h"
+#include "contract/store_postgres.h"
+
+static struct store *open_plain(struct env *env, const char *folder)
+{
+    return postgres_open(env, folder, POSTGRES_ROWS, false);
+}
+
+static struct store *open_named(struct env *env, const char *folder)
+{
+    return postgres_open(env, folder, POSTGRES_ROWS, true);
+}
+
+int main(void)
+{
+    static const struct form postgres = {
+        .name = "postgres",
+        .open = open_plain,
+        .open_named = open_named,
+        .refuse = postgres_refuse,
+        .accept = postgres_accept,
+        .holds = postgres_holds,
+        .remove = postgres_remove,
+    };
+    postgres_or_skip();
+    return store_suite(&postgres) + store_suite_of_lanes(&postgres);
+}

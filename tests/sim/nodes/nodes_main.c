@@ -1,0 +1,165 @@
+/* nodes_main.c - runs seeds of the simulated deployment, and finds planted bugs. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/message.h"
+#include "sim/nodes/nodes_run.h"
+
+#define TWICE_EVERY   50u
+#define PLANTED_SEEDS 3000u
+#define SEED_SECONDS  60u
+
+static const char *const bug_names[NODES_BUG_COUNT] = {
+    [NODES_NO_BUG] = "none",
+    [NODES_BUG_EPOCH_AGAIN] = "an epoch is given twice",
+    [NODES_BUG_NO_EPOCH] = "a server that is another now is not noticed",
+    [NODES_BUG_ALWAYS_KEEP] = "a cell that lost something is kept",
+    [NODES_BUG_NO_STALE] = "the outbox does not say that the epoch is another",
+    [NODES_BUG_NO_AFTER] = "members move without an AFTER",
+    [NODES_BUG_MOVE_AT_ONCE] = "members have moved before the AFTER is in the log",
+    [NODES_BUG_NO_NEED] = "a store that went back may be loaded from",
+    [NODES_BUG_NO_CALLS] = "a call that is sent again is done again",
+    [NODES_BUG_NO_CALL_EPOCH] = "a call of an epoch that is over is done again",
+    [NODES_BUG_NO_TOKEN] = "a late loader overwrites",
+    [NODES_BUG_STORE_NO_CHECK] = "the store does not look where it is",
+    [NODES_BUG_MARK_APART] = "the mark is not in the transaction of the numbers",
+    [NODES_BUG_LOG_ACK_FIRST] = "the log acknowledges before it has it",
+    [NODES_BUG_DROP_UNSAVED] = "what the store does not have is dropped, and forgotten",
+    [NODES_BUG_MISSING_IS_ZERO] = "what is not loaded is taken for empty",
+};
+
+const char *nodes_bug_name(enum nodes_bug bug)
+{
+    return bug_names[bug];
+}
+
+struct arguments {
+    uint64_t from;
+    uint64_t seeds;
+    double seconds; /* 0 = no limit */
+    bool trace;
+    bool planted;
+};
+
+static double now_s(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/* Field by field: they are all of one type. */
+static void add_counts(struct nodes_counts *to, const struct nodes_counts *counts)
+{
+    uint64_t *sums = (uint64_t *)to;
+    const uint64_t *values = (const uint64_t *)counts;
+    for (size_t i = 0; i < sizeof(*to) / sizeof(*sums); i++)
+        sums[i] += values[i];
+}
+
+static void print_counts(uint64_t seeds, const struct nodes_counts *all, double seconds)
+{
+    printf("%" PRIu64 " seeds, %" PRIu64 " operations in %" PRIu64 " steps, %.1f s\n", seeds,
+           all->ops, all->steps, seconds);
+    printf("%" PRIu64 " answered with the log, %" PRIu64 " without, %" PRIu64
+           " with an unknown end, %" PRIu64 " replies lost\n",
+           all->strong, all->weak, all->unknown, all->lost_replies);
+    printf("%" PRIu64 " failovers, %" PRIu64 " empty restarts, %" PRIu64 " cells moved, %" PRIu64
+           " cells opened (%" PRIu64 " kept), %" PRIu64 " loads, %" PRIu64 " drops, %" PRIu64
+           " slices moved\n",
+           all->failovers, all->empties, all->migrations, all->opened, all->kept, all->loads,
+           all->drops, all->moves);
+    printf("%" PRIu64 " nodes killed, %" PRIu64 " failovers of the store, %" PRIu64
+           " lost commits, %" PRIu64 " repetitions in the log, %" PRIu64 " batches\n",
+           all->kills, all->store_failovers, all->lost_commits, all->repeats, all->batches);
+}
+
+static bool run_seed(uint64_t seed, enum nodes_bug bug, bool trace, struct nodes_result *result)
+{
+    alarm(SEED_SECONDS); /* a seed that does not end is a finding, too */
+    nodes_run(seed, bug, trace, result);
+    alarm(0);
+    if (result->failed || bug != NODES_NO_BUG || seed % TWICE_EVERY != 0)
+        return !result->failed;
+    struct nodes_result again;
+    nodes_run(seed, bug, false, &again);
+    if (again.hash != result->hash) {
+        result->failed = true;
+        (void)snprintf(result->violation, sizeof(result->violation), "two runs differ");
+    }
+    return !result->failed;
+}
+
+static int run_seeds(const struct arguments *arguments)
+{
+    struct nodes_counts all = {0};
+    double started_s = now_s();
+    uint64_t failures = 0;
+    uint64_t seed = arguments->from;
+    for (; seed < arguments->from + arguments->seeds; seed++) {
+        if (arguments->seconds > 0 && now_s() - started_s > arguments->seconds)
+            break;
+        struct nodes_result result;
+        if (!run_seed(seed, NODES_NO_BUG, arguments->trace, &result)) {
+            printf("VIOLATION %s\n  again: sim_nodes --seed %" PRIu64 " --trace\n",
+                   result.violation, seed);
+            if (++failures == 10)
+                break;
+        }
+        add_counts(&all, &result.counts);
+    }
+    print_counts(seed - arguments->from, &all, now_s() - started_s);
+    printf("%" PRIu64 " violations\n", failures);
+    return failures > 0;
+}
+
+static int find_planted(void)
+{
+    int missed = 0;
+    for (unsigned bug = 1; bug < NODES_BUG_COUNT; bug++) {
+        uint64_t seed = 1;
+        struct nodes_result result = {.failed = false};
+        while (seed <= PLANTED_SEEDS && run_seed(seed, (enum nodes_bug)bug, false, &result))
+            seed++;
+        if (result.failed)
+            printf("found at seed %" PRIu64 ": %s (%s)\n", seed, bug_names[bug], result.violation);
+        else
+            printf("NOT FOUND: %s\n", bug_names[bug]);
+        missed += !result.failed;
+    }
+    return missed > 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct arguments arguments = {.from = 1, .seeds = 1000};
+    for (int i = 1; i < argc; i++) {
+        const char *value = i + 1 < argc ? argv[i + 1] : "0";
+        if (strcmp(argv[i], "--planted") == 0) {
+            arguments.planted = true;
+        } else if (strcmp(argv[i], "--trace") == 0) {
+            arguments.trace = true;
+        } else if (strcmp(argv[i], "--fresh") == 0) {
+            arguments.from = (uint64_t)time(NULL) * 1000003;
+        } else if (strcmp(argv[i], "--seed") == 0) {
+            arguments.from = strtoull(value, NULL, 10);
+            arguments.seeds = 1;
+            i++;
+        } else if (strcmp(argv[i], "--seeds") == 0) {
+            arguments.seeds = strtoull(value, NULL, 10);
+            i++;
+        } else if (strcmp(argv[i], "--seconds") == 0) {
+            arguments.seconds = strtod(value, NULL);
+            i++;
+        } else {
+            fprintf(stderr, "usage: sim_nodes [--seeds N] [--seed N] [--fresh] [--seconds S] "
+                            "[--trace] [--planted]\n");
+            return 2;
+        }
+    }
+    message_set_level(arguments.trace ? MESSAGE_DEBUG : MESSAGE_ERROR);
+    return arguments.planted ? find_planted() : run_seeds(&arguments);
+}

@@ -1,0 +1,290 @@
+/* The relay over the models of the simulator (tests/sim/nodes), one thing at a time. What chance
+ * and many nodes make of it is the simulator's. */
+#include "unit/test.h"
+
+#include "core/sequence.h"
+#include "flow/relay.h"
+#include "sim/nodes/nodes_log.c"   // NOLINT(bugprone-suspicious-include)
+#include "sim/nodes/nodes_redis.c" // NOLINT(bugprone-suspicious-include)
+#include "sim/nodes/nodes_store.c" // NOLINT(bugprone-suspicious-include)
+
+#define ACK_TIMEOUT_MS 2000
+
+struct rig {
+    struct env env;
+    struct sim_rng rng;
+    int64_t now_ms;
+    struct redis_model redis;
+    struct log_model log;
+    struct store_model store;
+    struct relay *relay;
+    uint64_t calls;
+};
+
+static uint64_t rig_monotonic_ns(struct env *env)
+{
+    return (uint64_t)((struct rig *)env)->now_ms * 1000000;
+}
+
+static int64_t rig_wall_ms(struct env *env)
+{
+    return ((struct rig *)env)->now_ms;
+}
+
+static struct rig *rig_new(void)
+{
+    struct rig *rig = memory_take_zeroed(sizeof(*rig));
+    rig->env = (struct env){rig_monotonic_ns, rig_wall_ms, NULL, NULL};
+    rig->now_ms = 1700000000000;
+    redis_model_init(&rig->redis, &rig->rng, NODES_NO_BUG, &rig->now_ms);
+    log_model_init(&rig->log, &rig->rng, NODES_NO_BUG, &rig->now_ms);
+    store_model_init(&rig->store, &rig->rng, NODES_NO_BUG);
+    rig->relay = relay_new(&(struct relay_options){
+        .env = &rig->env,
+        .outbox = redis_model_outbox(&rig->redis, 0),
+        .log = log_model_open(&rig->log, 0),
+        .store = rig->store.views[0],
+        .ack_timeout_ms = ACK_TIMEOUT_MS,
+    });
+    return rig;
+}
+
+static void rig_free(struct rig *rig)
+{
+    relay_free(rig->relay);
+    redis_model_done(&rig->redis);
+    log_model_done(&rig->log);
+    store_model_done(&rig->store);
+    free(rig);
+}
+
+/* What an aggregator would do: the store is where the log ends. */
+static void apply_all(struct rig *rig)
+{
+    for (unsigned lane = 0; lane < CELLS; lane++) {
+        struct state_mark *mark = &rig->store.rows.mark;
+        for (; mark->lanes[lane].offset < rig->log.lanes[lane].count; mark->lanes[lane].offset++) {
+            struct log_section *section = &rig->log.lanes[lane].sections[mark->lanes[lane].offset];
+            struct section_reader reader;
+            assert_int_equal(
+                section_open(&reader, (struct slice){section->bytes, section->size}, NULL), ERR_OK);
+            if (reader.first_sequence <= mark->sequences[lane])
+                continue;
+            if (sequence_n(reader.first_sequence) == 0 && sequence_n(mark->sequences[lane]) != 0)
+                mark->ended[lane] = mark->sequences[lane];
+            mark->sequences[lane] = reader.first_sequence;
+        }
+    }
+}
+
+static void rounds(struct rig *rig, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        rig->now_ms += 25;
+        (void)relay_step(rig->relay);
+        if (!rig->log.down)
+            log_model_settle(&rig->log);
+        if (!rig->store.down)
+            apply_all(rig);
+    }
+}
+
+static struct reply add(struct rig *rig, unsigned counter)
+{
+    struct caller from = {.node = 0,
+                          .life = 1,
+                          .call = ++rig->calls,
+                          .cell = rig->redis.owner[piece_of_counter(counter)]};
+    return redis_add(&rig->redis, from, counter, 1);
+}
+
+static void load(struct rig *rig, unsigned counter)
+{
+    unsigned cell;
+    uint64_t token = redis_begin_load(&rig->redis, piece_of_counter(counter), &cell);
+    assert_true(token > 0);
+    redis_load(&rig->redis, cell, piece_of_counter(counter), token, &rig->store.rows);
+}
+
+/* A counter of a cell that is open, with a first event. */
+static void open_counter(struct rig *rig, unsigned counter)
+{
+    assert_int_equal(add(rig, counter).answer, ANSWER_CLOSED);
+    rounds(rig, 40);
+    assert_int_equal(add(rig, counter).answer, ANSWER_COLD);
+    load(rig, counter);
+}
+
+static uint64_t ticket_of(struct rig *rig, unsigned counter, struct reply reply)
+{
+    assert_int_equal(reply.answer, ANSWER_DONE);
+    struct op op = {.cell = (uint8_t)rig->redis.owner[piece_of_counter(counter)],
+                    .sequence = reply.sequence};
+    relay_tickets(rig->relay, &op, 1);
+    return op.ticket;
+}
+
+TEST(a_cell_that_was_never_there_is_opened)
+{
+    struct rig *rig = rig_new();
+    open_counter(rig, 0);
+    struct relay_stats stats;
+    relay_stats(rig->relay, &stats);
+    assert_int_equal(stats.opened, 1);
+    assert_int_equal(stats.opening, 0);
+    assert_int_equal(rig->redis.cells[0].epoch, 1);
+    rig_free(rig);
+}
+
+TEST(an_answer_waits_until_the_log_has_it)
+{
+    struct rig *rig = rig_new();
+    open_counter(rig, 0);
+    uint64_t ticket = ticket_of(rig, 0, add(rig, 0));
+    (void)relay_step(rig->relay);
+    assert_true(relay_safe(rig->relay) < ticket); /* it is on its way */
+    rounds(rig, 3);
+    assert_int_equal(relay_safe(rig->relay), ticket);
+    assert_false(relay_any_weak(rig->relay, ticket, ticket));
+    assert_int_equal(rig->redis.cells[0].entry_count, 0); /* and the outbox has let go of it */
+    rig_free(rig);
+}
+
+TEST(while_the_log_is_down_answers_are_weak_and_catch_up_later)
+{
+    struct rig *rig = rig_new();
+    open_counter(rig, 0);
+    rig->log.down = true;
+    uint64_t ticket = ticket_of(rig, 0, add(rig, 0));
+    rounds(rig, ACK_TIMEOUT_MS / 25 - 2);
+    assert_true(relay_safe(rig->relay) < ticket);
+    assert_true(relay_is_up(rig->relay));
+    rounds(rig, 4);
+    assert_int_equal(relay_safe(rig->relay), ticket);
+    assert_true(relay_any_weak(rig->relay, ticket, ticket));
+    assert_false(relay_is_up(rig->relay));
+
+    rig->log.down = false;
+    rounds(rig, 4);
+    assert_true(relay_is_up(rig->relay));
+    assert_int_equal(rig->redis.cells[0].entry_count, 0);
+    assert_int_equal(rig->store.rows.mark.sequences[0], sequence_of(1, 1));
+    rig_free(rig);
+}
+
+TEST(a_cell_that_lost_nothing_is_kept)
+{
+    struct rig *rig = rig_new();
+    open_counter(rig, 0);
+    assert_int_equal(add(rig, 0).answer, ANSWER_DONE);
+    rounds(rig, 4);
+    redis_replicate(&rig->redis, 0);
+    redis_fail_over(&rig->redis, 0);
+    assert_int_equal(add(rig, 0).answer, ANSWER_CLOSED);
+    rounds(rig, 60);
+    assert_int_equal(rig->redis.kept, 2); /* the first time there was nothing to lose */
+    struct reply reply = add(rig, 0);
+    assert_int_equal(reply.answer, ANSWER_DONE); /* it need not be loaded */
+    assert_int_equal(reply.sequence, sequence_of(2, 1));
+    assert_int_equal(rig->redis.cells[0].pieces[piece_of_counter(0)].value, 2);
+    rig_free(rig);
+}
+
+TEST(a_cell_that_lost_what_the_log_has_is_emptied)
+{
+    struct rig *rig = rig_new();
+    open_counter(rig, 0);
+    redis_replicate(&rig->redis, 0);
+    assert_int_equal(add(rig, 0).answer, ANSWER_DONE);
+    rounds(rig, 4);
+    redis_fail_over(&rig->redis, 0); /* to a replica that has not heard of it */
+    assert_int_equal(add(rig, 0).answer, ANSWER_CLOSED);
+    rounds(rig, 60);
+    assert_int_equal(rig->redis.opened - rig->redis.kept, 1);
+    assert_int_equal(add(rig, 0).answer, ANSWER_COLD);
+    assert_int_equal(rig->redis.cells[0].need, sequence_of(2, 0));
+    rig_free(rig);
+}
+
+TEST(what_only_a_lost_server_had_is_weak)
+{
+    struct rig *rig = rig_new();
+    open_counter(rig, 0);
+    redis_replicate(&rig->redis, 0);
+    uint64_t ticket = ticket_of(rig, 0, add(rig, 0));
+    redis_fail_over(&rig->redis, 0);
+    assert_int_equal(add(rig, 0).answer, ANSWER_CLOSED);
+    rounds(rig, 60);
+    assert_int_equal(relay_safe(rig->relay), ticket);
+    assert_true(relay_any_weak(rig->relay, ticket, ticket));
+    rig_free(rig);
+}
+
+TEST(what_a_batch_did_before_its_cell_was_lost_does_not_rest_on_what_it_did_afterwards)
+{
+    struct rig *rig = rig_new();
+    open_counter(rig, 0);
+    redis_replicate(&rig->redis, 0);
+    struct reply lost = add(rig, 0);
+    redis_fail_over(&rig->redis, 0);
+    assert_int_equal(add(rig, 0).answer, ANSWER_CLOSED);
+    rounds(rig, 60);
+    struct reply kept = add(rig, 0);
+    assert_int_equal(kept.answer, ANSWER_DONE);
+    struct op ops[] = {{.cell = 0, .sequence = lost.sequence},
+                       {.cell = 0, .sequence = kept.sequence}};
+    relay_tickets(rig->relay, ops, 2);
+    rounds(rig, 4);
+    assert_true(relay_any_weak(rig->relay, ops[0].ticket, ops[0].ticket));
+    assert_false(relay_any_weak(rig->relay, ops[1].ticket, ops[1].ticket));
+    rig_free(rig);
+}
+
+TEST(a_cell_is_not_opened_while_the_store_is_down)
+{
+    struct rig *rig = rig_new();
+    rig->store.down = true;
+    assert_int_equal(add(rig, 0).answer, ANSWER_CLOSED);
+    rounds(rig, 100);
+    assert_int_equal(add(rig, 0).answer, ANSWER_CLOSED);
+    struct relay_stats stats;
+    relay_stats(rig->relay, &stats);
+    assert_int_equal(stats.opening, 1);
+    assert_string_equal(stats.reason, "the store does not say how far it is");
+    rig->store.down = false;
+    rounds(rig, 40);
+    assert_int_equal(add(rig, 0).answer, ANSWER_COLD);
+    rig_free(rig);
+}
+
+TEST(what_comes_after_another_cell_waits_for_it)
+{
+    struct rig *rig = rig_new();
+    open_counter(rig, 0);
+    open_counter(rig, 1);
+    (void)add(rig, 0);
+    /* An event of cell 1 that must come after one of cell 0 that nobody has written yet. */
+    append_event(&rig->redis, 1,
+                 &(struct event){.type = EVENT_AFTER,
+                                 .id = SLICE("i0"),
+                                 .after_origin = 0,
+                                 .after_sequence = sequence_of(1, 2)});
+    size_t before = rig->log.lanes[1].count;
+    rounds(rig, 8);
+    assert_int_equal(rig->log.lanes[1].count, before);
+    (void)add(rig, 0);
+    rounds(rig, 8);
+    assert_int_equal(rig->log.lanes[1].count, before + 1);
+    rig_free(rig);
+}
+
+RUN(cmocka_unit_test(a_cell_that_was_never_there_is_opened),
+    cmocka_unit_test(an_answer_waits_until_the_log_has_it),
+    cmocka_unit_test(while_the_log_is_down_answers_are_weak_and_catch_up_later),
+    cmocka_unit_test(a_cell_that_lost_nothing_is_kept),
+    cmocka_unit_test(a_cell_that_lost_what_the_log_has_is_emptied),
+    cmocka_unit_test(what_only_a_lost_server_had_is_weak),
+    cmocka_unit_test(
+        what_a_batch_did_before_its_cell_was_lost_does_not_rest_on_what_it_did_afterwards),
+    cmocka_unit_test(a_cell_is_not_opened_while_the_store_is_down),
+    cmocka_unit_test(what_comes_after_another_cell_waits_for_it))

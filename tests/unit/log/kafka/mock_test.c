@@ -1,0 +1,237 @@
+/* mock_test.c - the Kafka log beside brokers that fail on demand: librdkafka's mock cluster. What a
+ * real broker does is asked in contract/log_lanes and in unit/log/kafka/topic. */
+#include "contract/log_lanes_rig.h"
+
+#include <librdkafka/rdkafka.h>
+#include <librdkafka/rdkafka_mock.h>
+
+#define PRODUCE 0 /* the number of that call in Kafka's protocol */
+#define FETCH   1
+
+static rd_kafka_t *host; /* of the mock cluster */
+static rd_kafka_mock_cluster_t *cluster;
+static char server[256];
+static struct lane_source source;
+static struct lane_view view;
+
+static int begin(void **state)
+{
+    (void)state;
+    char text[256];
+    host = rd_kafka_new(RD_KAFKA_PRODUCER, rd_kafka_conf_new(), text, sizeof(text));
+    assert_non_null(host);
+    cluster = rd_kafka_mock_cluster_new(host, 3);
+    assert_non_null(cluster);
+    assert_int_equal(rd_kafka_mock_topic_create(cluster, "events", (int)LANES, 3), 0);
+    snprintf(server, sizeof(server), "kafka://%s", rd_kafka_mock_cluster_bootstraps(cluster));
+    source_init(&source);
+    view = (struct lane_view){0};
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    rd_kafka_mock_cluster_destroy(cluster);
+    rd_kafka_destroy(host);
+    return 0;
+}
+
+static struct log *open_log(bool follows)
+{
+    struct log *log = rig_open_kafka(server, "events", follows);
+    struct error error = {0};
+    if (log_start(log, &error))
+        fail_msg("%s", error.text);
+    return log;
+}
+
+static void append_some(struct log *log, unsigned rounds)
+{
+    for (unsigned round = 0; round < rounds; round++) {
+        for (unsigned lane = 0; lane < LANES; lane += 7)
+            source_append(&source, log, lane, 1 + round % 3);
+        usleep(1000);
+    }
+}
+
+static void wait_for_room(struct log *log, enum err expected)
+{
+    uint64_t until_ms = rig_now_ms() + 30000;
+    while (log_room(log) != expected) {
+        if (rig_now_ms() > until_ms)
+            fail_msg("room is %d, not %d", log_room(log), expected);
+        usleep(1000);
+    }
+}
+
+static void set_brokers(bool are_up)
+{
+    for (int32_t i = 1; i <= 3; i++) {
+        if (are_up)
+            rd_kafka_mock_broker_set_up(cluster, i);
+        else
+            rd_kafka_mock_broker_set_down(cluster, i);
+    }
+}
+
+TEST(errors_that_pass_are_waited_out_without_a_gap)
+{
+    struct log *log = open_log(true);
+    rd_kafka_mock_push_request_errors(
+        cluster, PRODUCE, 6, RD_KAFKA_RESP_ERR_NOT_ENOUGH_REPLICAS, RD_KAFKA_RESP_ERR__TRANSPORT,
+        RD_KAFKA_RESP_ERR_REQUEST_TIMED_OUT, RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION,
+        RD_KAFKA_RESP_ERR__TRANSPORT, RD_KAFKA_RESP_ERR_NOT_ENOUGH_REPLICAS_AFTER_APPEND);
+    append_some(log, 40);
+    source_wait(&source, log);
+    view_all(&view, log, &source);
+    log_close(log);
+}
+
+/* The producer is done with then: everything that waits goes to a new one. */
+TEST(what_is_refused_for_good_is_sent_again_with_all_that_came_behind_it)
+{
+    struct log *log = open_log(true);
+    append_some(log, 5);
+    rd_kafka_mock_push_request_errors(
+        cluster, PRODUCE, 3, RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED,
+        RD_KAFKA_RESP_ERR_NO_ERROR, RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED);
+    append_some(log, 40);
+    source_wait(&source, log);
+    view_all(&view, log, &source);
+    struct log_stats stats;
+    log_stats(log, &stats);
+    assert_int_equal(stats.pending_bytes, 0);
+    log_close(log);
+}
+
+TEST(a_sequence_that_the_broker_does_not_expect_leaves_no_gap)
+{
+    struct log *log = open_log(true);
+    append_some(log, 5);
+    rd_kafka_mock_push_request_errors(cluster, PRODUCE, 2,
+                                      RD_KAFKA_RESP_ERR_OUT_OF_ORDER_SEQUENCE_NUMBER,
+                                      RD_KAFKA_RESP_ERR_UNKNOWN_PRODUCER_ID);
+    append_some(log, 20);
+    source_wait(&source, log);
+    view_all(&view, log, &source);
+    log_close(log);
+}
+
+TEST(brokers_that_go_and_come_back_are_told_and_waited_for)
+{
+    struct log *log = open_log(true);
+    append_some(log, 5);
+    source_wait(&source, log);
+    set_brokers(false);
+    append_some(log, 5);
+    wait_for_room(log, ERR_UNAVAILABLE);
+    struct log_stats stats;
+    log_stats(log, &stats);
+    assert_true(stats.down_since_ms > 0 && stats.pending_bytes > 0);
+    set_brokers(true);
+    wait_for_room(log, ERR_OK);
+    append_some(log, 5);
+    source_wait(&source, log);
+    view_all(&view, log, &source);
+    log_close(log);
+}
+
+TEST(an_idle_log_notices_too)
+{
+    struct log *log = open_log(false);
+    assert_int_equal(log_room(log), ERR_OK);
+    set_brokers(false);
+    wait_for_room(log, ERR_UNAVAILABLE);
+    set_brokers(true);
+    wait_for_room(log, ERR_OK);
+    log_close(log);
+}
+
+TEST(one_broker_of_three_may_bounce)
+{
+    struct log *log = open_log(true);
+    for (int32_t broker = 1; broker <= 3; broker++) {
+        rd_kafka_mock_broker_set_down(cluster, broker);
+        append_some(log, 10);
+        rd_kafka_mock_broker_set_up(cluster, broker);
+        append_some(log, 10);
+    }
+    source_wait(&source, log);
+    view_all(&view, log, &source);
+    log_close(log);
+}
+
+TEST(a_log_may_start_before_its_brokers)
+{
+    set_brokers(false);
+    struct log *log = open_log(true);
+    assert_int_equal(log_room(log), ERR_UNAVAILABLE);
+    append_some(log, 3);
+    set_brokers(true);
+    wait_for_room(log, ERR_OK);
+    source_wait(&source, log);
+    view_all(&view, log, &source);
+    log_close(log);
+}
+
+static void assert_closing_ends(bool follows)
+{
+    char url[300];
+    snprintf(url, sizeof(url), "%s/events", server);
+    struct kafka_log_options options = {
+        .url = url, .close_ms = 500, .follows = follows, .session_ms = 6000};
+    struct log *log;
+    assert_int_equal(kafka_log_open(env_system(), &options, &log, NULL), ERR_OK);
+    assert_int_equal(log_start(log, NULL), ERR_OK);
+    if (follows)
+        wait_owned(log, LANES);
+    set_brokers(false);
+    append_some(log, 1);
+    uint64_t began_ms = rig_now_ms();
+    log_close(log);
+    assert_true(rig_now_ms() - began_ms < 15000);
+}
+
+TEST(closing_without_brokers_ends)
+{
+    assert_closing_ends(false);
+}
+
+TEST(a_follower_closes_without_brokers_too)
+{
+    assert_closing_ends(true);
+}
+
+TEST(fetching_goes_on_after_errors)
+{
+    struct log *log = open_log(true);
+    rd_kafka_mock_push_request_errors(
+        cluster, FETCH, 4, RD_KAFKA_RESP_ERR__TRANSPORT, RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION,
+        RD_KAFKA_RESP_ERR_UNKNOWN_LEADER_EPOCH, RD_KAFKA_RESP_ERR__TRANSPORT);
+    append_some(log, 20);
+    view_all(&view, log, &source);
+    assert_int_equal(view.repeated, 0);
+    log_close(log);
+}
+
+TEST(a_topic_with_too_few_partitions_is_refused)
+{
+    assert_int_equal(rd_kafka_mock_topic_create(cluster, "small", 12, 3), 0);
+    struct log *log = rig_open_kafka(server, "small", false);
+    struct error error = {0};
+    assert_int_equal(log_start(log, &error), ERR_INVALID);
+    assert_non_null(strstr(error.text, "12 partitions and needs 64"));
+    log_close(log);
+}
+
+#define PROMISE(name) cmocka_unit_test_setup_teardown(name, begin, end)
+
+RUN(PROMISE(errors_that_pass_are_waited_out_without_a_gap),
+    PROMISE(what_is_refused_for_good_is_sent_again_with_all_that_came_behind_it),
+    PROMISE(a_sequence_that_the_broker_does_not_expect_leaves_no_gap),
+    PROMISE(brokers_that_go_and_come_back_are_told_and_waited_for),
+    PROMISE(an_idle_log_notices_too), PROMISE(one_broker_of_three_may_bounce),
+    PROMISE(a_log_may_start_before_its_brokers), PROMISE(closing_without_brokers_ends),
+    PROMISE(a_follower_closes_without_brokers_too), PROMISE(fetching_goes_on_after_errors),
+    PROMISE(a_topic_with_too_few_partitions_is_refused))
