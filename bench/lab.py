@@ -15,7 +15,7 @@ import time
 from dataclasses import dataclass
 from statistics import median
 
-from servers import CLIENT_CORE, ErrorReply, Failed, Server, pinned
+from peers import CLIENT_CORE, ErrorReply, Failed, Server, pinned
 
 CLIENT_LIMIT_S = 300
 WARM_UP_S = 0.2

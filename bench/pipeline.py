@@ -11,7 +11,7 @@ import time
 from statistics import median
 
 from rows import Figure, OtherRow, rate
-from servers import CLIENT_CORE, SERVER_CORE, Failed, free_port, pinned
+from peers import CLIENT_CORE, SERVER_CORE, Failed, free_port, pinned
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 HTTP_CONNECTIONS = 64

@@ -9,7 +9,7 @@ from statistics import median
 from typing import Callable, Optional
 
 from lab import REFERENCE, Run
-from servers import is_ours
+from peers import is_ours
 
 USER_SPREAD = 100_000_000  # numeric users are scattered over so many ids, as in life
 PAGE_NOISE_BYTES = 0.5  # a difference below it is the allocator's and not a dictionary's

@@ -7,7 +7,10 @@
  *
  *   bench_sink --items 1000000 --users numeric --batch 200000 --stored 10000000
  *
- * One item, or --items of them: up to 1,000 are all equally liked, more follow Zipf's law. */
+ * One item, or --items of them: up to 1,000 are all equally liked, more follow Zipf's law. The
+ * store is SQLite, or PostgreSQL with --store URL, which has to be empty, and --members rows or
+ * sets. With
+ * --counters N the likes are additions to N counters without users, no counter twice in a batch. */
 #include <assert.h>
 #include <math.h>
 #include <stdbool.h>
@@ -24,6 +27,7 @@
 #include "base/uuid.h"
 #include "core/bucket.h"
 #include "core/store.h"
+#include "store/postgres/postgres.h"
 #include "store/sqlite/sqlite.h"
 
 #define UNIFORM_MAX 1000u
@@ -35,8 +39,11 @@ struct options {
     uint64_t batch;
     uint64_t stored;
     uint64_t likes;
+    uint64_t counters; /* 0: likes */
     bool uuids;
+    bool sets;
     const char *folder;
+    const char *store; /* URL; NULL: SQLite in the folder */
 };
 
 struct like {
@@ -166,6 +173,28 @@ static size_t make_units(struct bench *bench, size_t count)
     return units;
 }
 
+/* Each counter of the batch once: the next so many, round and round. */
+static size_t make_additions(struct bench *bench, size_t count)
+{
+    assert(count <= bench->options.counters);
+    for (size_t i = 0; i < count; i++) {
+        uint64_t number = (bench->next_like - count + i) % bench->options.counters;
+        char *id = bench->ids[i];
+        bench->units[i] = (struct store_unit){
+            .id = {id, (size_t)snprintf(id, sizeof(bench->ids[i]), "c%llu",
+                                        (unsigned long long)number)},
+            .may_create = true,
+            .events = 1,
+            .first_ms = 1700000000000,
+            .last_ms = 1700000000000,
+            .delta = number_of(1),
+        };
+        uint64_t halves[2] = {next_random(bench), next_random(bench)};
+        memcpy(bench->units[i].event_id, halves, sizeof(bench->units[i].event_id));
+    }
+    return count;
+}
+
 /* The aggregator has them in no order. */
 static void shuffle_units(struct bench *bench, size_t count)
 {
@@ -201,7 +230,8 @@ static void run_batch(struct bench *bench, size_t count, double *wall, double *c
     qsort(bench->likes, count, sizeof(*bench->likes), by_item);
     struct store_batch batch = {
         .units = bench->units,
-        .unit_count = make_units(bench, count),
+        .unit_count =
+            bench->options.counters > 0 ? make_additions(bench, count) : make_units(bench, count),
         .before = bench->mark.position,
         .after = bench->mark,
         .now_ms = 1700000000000,
@@ -253,7 +283,42 @@ static void parse(struct options *options, int argc, char **argv)
             options->uuids = strcmp(value, "uuid") == 0;
         else if (strcmp(argv[i], "--folder") == 0)
             options->folder = value;
+        else if (strcmp(argv[i], "--store") == 0)
+            options->store = value;
+        else if (strcmp(argv[i], "--members") == 0)
+            options->sets = strcmp(value, "sets") == 0;
+        else if (strcmp(argv[i], "--counters") == 0)
+            options->counters = strtoull(value, NULL, 10);
     }
+}
+
+static enum err open_store(struct bench *bench, const char *path, struct error *error)
+{
+    const struct options *options = &bench->options;
+    if (!options->store)
+        return sqlite_store_open(env_system(), &(struct sqlite_store_options){.path = path},
+                                 &bench->store, error);
+    return postgres_store_open(
+        env_system(),
+        &(struct postgres_store_options){.url = options->store,
+                                         .members = options->sets ? POSTGRES_SETS : POSTGRES_ROWS},
+        &bench->store, error);
+}
+
+static void remove_files(const char *folder, const char *path)
+{
+    static const char *const suffixes[] = {"", "-wal", "-shm"};
+    for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
+        char name[320];
+        snprintf(name, sizeof(name), "%s%s", path, suffixes[i]);
+        (void)unlink(name);
+    }
+    (void)rmdir(folder);
+}
+
+static uint64_t fill_batch(const struct options *options)
+{
+    return options->counters > 0 && options->counters < FILL_BATCH ? options->counters : FILL_BATCH;
 }
 
 int main(int argc, char **argv)
@@ -277,15 +342,14 @@ int main(int argc, char **argv)
         return 1;
     char path[300];
     snprintf(path, sizeof(path), "%s/tally.db", folder);
-    struct sqlite_store_options options = {.path = path};
     struct error error;
-    if (sqlite_store_open(env_system(), &options, &bench.store, &error)) {
+    if (open_store(&bench, path, &error) || store_mark(bench.store, &bench.mark, &error)) {
         fprintf(stderr, "%s\n", error.text);
         return 1;
     }
     double wall = 0;
     double cpu = 0;
-    run(&bench, bench.options.stored, FILL_BATCH, &wall, &cpu);
+    run(&bench, bench.options.stored, fill_batch(&bench.options), &wall, &cpu);
     fprintf(stderr, "filled: %.0f likes/s\n", (double)bench.options.stored / wall);
     wall = cpu = 0;
     run(&bench, bench.options.likes, bench.options.batch, &wall, &cpu);
@@ -296,12 +360,6 @@ int main(int argc, char **argv)
            (double)bench.options.likes / wall, cpu * 1e6 / (double)bench.options.likes,
            (double)store_bytes(&bench) / (double)(bench.options.stored + bench.options.likes));
     store_close(bench.store);
-    for (const char *const *suffix = (const char *const[]){"", "-wal", "-shm", NULL}; *suffix;
-         suffix++) {
-        char name[320];
-        snprintf(name, sizeof(name), "%s%s", path, *suffix);
-        (void)unlink(name);
-    }
-    (void)rmdir(folder);
+    remove_files(folder, path);
     return 0;
 }

@@ -1,4 +1,4 @@
-"""servers - starts, watches and ends the servers that are compared.
+"""peers - starts, watches and ends the servers that are compared.
 
 A server gets a free loopback port, a data directory of its own and the first core; clients get the last one. CPU time
 comes from the scheduler's own accounting of the process's threads, which does not depend on how fast a client is.
