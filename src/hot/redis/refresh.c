@@ -58,14 +58,24 @@ static bool is_spread(struct slice type)
     return type.size == 1 && (type.data[0] == 'C' || type.data[0] == 'S' || type.data[0] == 'F');
 }
 
+/* What the pieces of another map have counted may be in other pieces by now: nobody gets a total
+ * before all were asked again. */
+static bool is_same_map(const struct spread_entry *entry, const struct map *map)
+{
+    return entry->has_map && map->version == entry->map.version;
+}
+
 /* type, incarnation, map, options, written, (field, value)... */
 static void take_home(struct spread_entry *entry, const struct redisReply *record)
 {
     struct map map;
-    entry->has_map =
-        is_spread(reply_text_at(record, 0)) && map_parse(reply_text_at(record, 2), &map);
-    if (!entry->has_map)
+    if (!is_spread(reply_text_at(record, 0)) || !map_parse(reply_text_at(record, 2), &map)) {
+        entry->has_map = false;
         return;
+    }
+    if (!is_same_map(entry, &map))
+        entry->asked_ns = 0;
+    entry->has_map = true;
     entry->map = map;
     entry->has_sum = false;
     entry->incarnation = (uint32_t)reply_number_at(record, 1);
@@ -107,6 +117,7 @@ static void take_part(struct refresh *refresh, unsigned cell, const struct redis
     for (size_t i = 5; i + 1 < record->elements; i += 2)
         take_field(entry, part, reply_text_at(record, i), reply_text_at(record, i + 1));
     part->is_known = true;
+    part->incarnation = (uint32_t)reply_number_at(record, 1);
     part->as_of_ms = refresh->began_ms;
     int64_t written = written_ms(reply_text_at(record, 4));
     entry->written_ms = written > entry->written_ms ? written : entry->written_ms;

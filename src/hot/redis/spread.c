@@ -586,13 +586,15 @@ void spreads_note_counts(struct layer *layer, const struct op *op, unsigned cell
     const struct spread_part *known = entry->parts[cell];
     size_t size = layer->options.kinds->count * sizeof(*counts);
     if (!entry->has_map || !entry->map.is_item ||
-        (known && known->is_known && memcmp(known->counts, counts, size) == 0))
+        (known && known->is_known && known->incarnation == entry->incarnation &&
+         memcmp(known->counts, counts, size) == 0))
         return;
     struct spread_part *part = total_part(entry, cell);
     memcpy(part->counts, counts, size);
     if (!part->is_known)
         part->as_of_ms = env_wall_ms(layer->env);
     part->is_known = true;
+    part->incarnation = entry->incarnation;
     total_publish(entry);
 }
 
@@ -604,6 +606,7 @@ static void note_value(struct spread_entry *entry, const struct op *op, unsigned
     if (!part->is_known)
         part->as_of_ms = env_wall_ms(entry->layer->env);
     part->is_known = true;
+    part->incarnation = entry->incarnation;
     total_publish(entry);
 }
 

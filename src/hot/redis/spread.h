@@ -39,6 +39,7 @@ struct spreads;
 /* What a piece has counted. */
 struct spread_part {
     bool is_known;
+    uint32_t incarnation; /* of what it is a piece of: an earlier life's do not count */
     int64_t as_of_ms;
     struct number value;
     int64_t counts[LIMIT_KINDS];

@@ -93,7 +93,8 @@ static const struct spread_sum *sum_up(struct spread_entry *entry)
         unsigned cell = (unsigned)__builtin_ctzll(cells);
         const struct spread_part *part = entry->parts[cell];
         bool is_missing = entry->missing & map_bit(cell);
-        bool is_known = part && part->is_known && !(is_missing && part->as_of_ms < oldest_ms);
+        bool is_known = part && part->is_known && part->incarnation == entry->incarnation &&
+                        !(is_missing && part->as_of_ms < oldest_ms);
         sum->missing += is_missing || !is_known;
         sum->forgotten += !is_known;
         if (is_known)
