@@ -6,6 +6,8 @@
 #include <jansson.h>
 #include <librdkafka/rdkafka.h>
 
+#include "unit/log/kafka/lines.h"
+
 #define WAIT_MS 15000
 
 static const char *server;
@@ -87,6 +89,18 @@ static void create_topic(int partitions, const char *name, const char *value)
     rd_kafka_NewTopic_destroy(made);
 }
 
+static bool is_topic_there(void)
+{
+    const struct rd_kafka_metadata *found;
+    rd_kafka_topic_t *handle = rd_kafka_topic_new(client, topic, NULL);
+    assert_int_equal(rd_kafka_metadata(client, 0, handle, &found, WAIT_MS), 0);
+    bool is_there = found->topics[0].err != RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART;
+    rd_kafka_metadata_destroy(found);
+    rd_kafka_topic_destroy(handle);
+    return is_there;
+}
+
+/* Brokers know of it some time after it was done. */
 static void delete_topic(void)
 {
     rd_kafka_DeleteTopic_t *which = rd_kafka_DeleteTopic_new(topic);
@@ -94,6 +108,19 @@ static void delete_topic(void)
     rd_kafka_DeleteTopics(client, &which, 1, NULL, queue);
     wait_admin(queue);
     rd_kafka_DeleteTopic_destroy(which);
+    uint64_t until_ms = rig_now_ms() + 60000;
+    while (is_topic_there() && rig_now_ms() < until_ms)
+        usleep(10000);
+}
+
+static void set_topic(const char *name, const char *value)
+{
+    rd_kafka_ConfigResource_t *which = rd_kafka_ConfigResource_new(RD_KAFKA_RESOURCE_TOPIC, topic);
+    assert_int_equal(rd_kafka_ConfigResource_set_config(which, name, value), 0);
+    rd_kafka_queue_t *queue = rd_kafka_queue_new(client);
+    rd_kafka_AlterConfigs(client, &which, 1, NULL, queue);
+    wait_admin(queue);
+    rd_kafka_ConfigResource_destroy(which);
 }
 
 /* As retention does it. */
@@ -312,11 +339,45 @@ TEST(a_topic_that_was_made_anew_is_noticed)
     view_all(&view, log, &source);
     log_close(log);
     delete_topic();
-    usleep(1000000);
     log = open_log(true);
     struct error error = {0};
     assert_int_equal(follow_until_error(log, 3, &error), ERR_INVALID);
     assert_non_null(strstr(error.text, "another topic"));
+    log_close(log);
+}
+
+/* ---- what is refused ---- */
+
+static void append_of_every_size(struct log *log)
+{
+    for (unsigned round = 0; round < 50; round++) {
+        for (unsigned lane = 0; lane < LANES; lane += 9)
+            source_append(&source, log, lane, 1 + round % 7);
+        usleep(1000);
+    }
+}
+
+/* Small messages would pass all the time, and several requests of a lane are under way: what comes
+ * behind one that is refused must not get in before it. */
+TEST(what_a_broker_refuses_for_a_while_leaves_no_gap)
+{
+    struct log *log = open_log(true);
+    append_of_every_size(log);
+    source_wait(&source, log);
+
+    struct lines lines;
+    lines_begin(&lines);
+    set_topic("max.message.bytes", "300");
+    uint64_t until_ms = rig_now_ms() + 60000;
+    while (lines_with(&lines, BEGUN_AGAIN) < 3 && rig_now_ms() < until_ms)
+        append_of_every_size(log);
+    set_topic("max.message.bytes", "1048588");
+    unsigned begun_again = lines_with(&lines, BEGUN_AGAIN);
+    append_of_every_size(log);
+    source_wait(&source, log);
+    lines_end(&lines);
+    assert_true(begun_again >= 3);
+    view_all(&view, log, &source);
     log_close(log);
 }
 
@@ -383,6 +444,7 @@ int main(void)
         PROMISE(a_position_that_retention_has_passed_is_told),
         PROMISE(a_position_behind_the_end_is_told),
         PROMISE(a_topic_that_was_made_anew_is_noticed),
+        PROMISE(what_a_broker_refuses_for_a_while_leaves_no_gap),
         PROMISE(a_message_that_is_not_ours_is_handed_on_with_the_reason),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
