@@ -11,7 +11,7 @@
  *   load.c, query.c, tend.c  readers, and what keeps the tables in order
  *
  * A user is one number in the tables (`user_id`): the number that is the name, or -1 - users.number
- * of a user with a name. Ids and names are written as pg.h says. Times are timestamptz, but for
+ * of a user with a name. Ids and names are written as pg_text.h says. Times are timestamptz, but for
  * deadlines, which may be anything. */
 #ifndef STORE_POSTGRES_OWN_H
 #define STORE_POSTGRES_OWN_H

@@ -1,4 +1,5 @@
 /* pg.h - a connection to PostgreSQL: arguments, statements, results, and its errors in our words.
+ * pg_own.h says which file has which part.
  *
  * A connection belongs to one thread at a time. Statements are prepared when they are first
  * needed. Arguments are gathered, in order, then the statement runs, and its result stays until
@@ -10,12 +11,8 @@
  *   for (int row = 0; !err && row < pg_rows(pg); row++)
  *       ... pg_int(pg, row, 0) ...
  *
- * Everything travels in PostgreSQL's binary form; numbers of any size are text (`value::text`).
- *
- * Ids and names may hold any byte, and PostgreSQL's text may not. What is valid UTF-8 stands as it
- * is, but for the backslash, which is doubled; a zero byte, and one that belongs to no
- * character, stands as \x and two hexadecimal digits. pg_arg_text() and arrays of texts write so,
- * pg_text() reads it back. Two ids are never written the same way. */
+ * Everything travels in PostgreSQL's binary form; numbers of any size are text (`value::text`), ids
+ * and names are written as pg_text.h says. */
 #ifndef STORE_POSTGRES_PG_H
 #define STORE_POSTGRES_PG_H
 
@@ -28,6 +25,7 @@
 #include "base/error.h"
 #include "base/number.h"
 #include "base/slice.h"
+#include "store/postgres/pg_array.h"
 #include "store/postgres/statements.h"
 
 #define PG_ARGS_MAX 16
@@ -82,34 +80,6 @@ static inline bool pg_in_transaction(const struct pg *pg)
 
 /* --- arguments --- */
 
-enum pg_type {
-    PG_BOOL = 16,
-    PG_BYTES = 17,
-    PG_INT = 20,
-    PG_TEXT = 25,
-    PG_TIME = 1184,
-    PG_UUID = 2950,
-};
-
-/* An array of one dimension, in PostgreSQL's binary form. */
-struct pg_array {
-    struct buffer bytes;
-    enum pg_type type;
-    uint32_t count;
-};
-
-void pg_array_init(struct pg_array *array, enum pg_type type);
-void pg_array_done(struct pg_array *array);
-void pg_array_clear(struct pg_array *array);
-void pg_array_int(struct pg_array *array, int64_t value);
-void pg_array_time(struct pg_array *array, int64_t time_ms);
-void pg_array_text(struct pg_array *array, struct slice text);
-void pg_array_plain(struct pg_array *array, struct slice text);  /* needs no escapes */
-void pg_array_bytes(struct pg_array *array, struct slice bytes); /* UUIDs, too */
-void pg_array_bool(struct pg_array *array, bool value);
-void pg_array_number(struct pg_array *array, const struct number *number); /* as text */
-void pg_array_null(struct pg_array *array);
-
 void pg_args(struct pg *pg);                                    /* begins anew */
 void pg_arg_int(struct pg *pg, int64_t value);                  /* $n::int8 */
 void pg_arg_time(struct pg *pg, int64_t time_ms);               /* $n::timestamptz */
@@ -118,18 +88,6 @@ void pg_arg_bytes(struct pg *pg, struct slice bytes);           /* $n::bytea or 
 void pg_arg_number(struct pg *pg, const struct number *number); /* ($n::text)::numeric */
 void pg_arg_array(struct pg *pg, struct pg_array *array);       /* $n::...[], borrowed */
 void pg_arg_null(struct pg *pg);
-
-/* The arrays of a statement that takes a table: a letter for each column. i int8, t text, n a
- * number as text, m a moment, b bool, x bytea, u uuid. */
-#define PG_COLUMNS_MAX 12
-struct pg_columns {
-    struct pg_array of[PG_COLUMNS_MAX];
-    unsigned count;
-};
-
-void pg_columns_init(struct pg_columns *columns);
-void pg_columns_done(struct pg_columns *columns);
-struct pg_array *pg_columns_begin(struct pg_columns *columns, const char *types);
 void pg_arg_columns(struct pg *pg, struct pg_columns *columns);
 
 /* --- statements --- */
