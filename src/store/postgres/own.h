@@ -3,7 +3,9 @@
  *   postgres.c  opening, transactions, how far it is
  *   schema.c    the tables; views.c the views
  *   apply.c     a batch: what waits, the units, keys, poison, mark
- *   unit.c      what a set of units does to `entries`, and who decides what
+ *   unit.c      what a set of units does to `entries`
+ *   plan.h      what becomes of each; plan_write.c, plan_members.c do it
+ *   delta.c     what a unit does, as text
  *   rows.c      members as rows of `reactions`
  *   sets.c      members as sets: `entries.members` and `members`
  *   users.c     numbers of named users
@@ -11,8 +13,8 @@
  *   load.c, query.c, tend.c  readers, and what keeps the tables in order
  *
  * A user is one number in the tables (`user_id`): the number that is the name, or -1 - users.number
- * of a user with a name. Ids and names are written as pg_text.h says. Times are timestamptz, but for
- * deadlines, which may be anything. */
+ * of a user with a name. Ids and names are written as pg_text.h says. Times are timestamptz, but
+ * for deadlines, which may be anything. */
 #ifndef STORE_POSTGRES_OWN_H
 #define STORE_POSTGRES_OWN_H
 
@@ -182,19 +184,27 @@ enum err postgres_entry_lock(struct postgres_store *store, struct slice id, stru
  * works are sorted by id, and have their user_ids. */
 enum err postgres_units_apply(struct postgres_store *store, struct work *works, size_t count,
                               struct error *error);
-bool postgres_adds_only(const struct store_unit *unit);
 
-/* The unit's delta as text, to store->delta: what it did; or what it ought to do. */
-void postgres_delta_done(struct postgres_store *store, const struct work *work);
-void postgres_delta_expected(struct postgres_store *store, const struct store_unit *unit);
+static inline bool postgres_adds_only(const struct store_unit *unit)
+{
+    return !unit->is_item && !unit->is_gone && !unit->is_new && !unit->has_create &&
+           !unit->has_deadline;
+}
 
 static inline int64_t *postgres_deltas(struct postgres_store *store, const struct work *work)
 {
     return store->scratch.deltas + work->at * store->scratch.stride;
 }
 
-void postgres_scratch_init(struct scratch *scratch);
-void postgres_scratch_done(struct scratch *scratch);
+/* --- delta.c --- */
+
+/* The unit's delta as text, to store->delta: what it did; or what it ought to do. */
+void postgres_delta_done(struct postgres_store *store, const struct work *work);
+void postgres_delta_expected(struct postgres_store *store, const struct store_unit *unit);
+/* Moves counts by what the reaction says of itself: of an erased user, and of a unit that is not
+ * applied, only these can be followed. */
+void postgres_count_claimed(const struct kind_names *kinds, const struct store_reaction *reaction,
+                            int64_t *deltas);
 
 /* --- rows.c, sets.c: the members of items, works whose unit is a living item --- */
 
@@ -203,7 +213,8 @@ enum err postgres_rows_react(struct postgres_store *store, struct work *const *w
 enum err postgres_sets_react(struct postgres_store *store, struct work *const *works, size_t count,
                              struct error *error);
 
-/* Makes the members of an item anew; the counts stay as they are. A transaction is open. */
+/* Either of them (plan_members.c): makes the members of an item anew; the counts stay as they are.
+ * A transaction is open. */
 enum err postgres_members_replace(struct postgres_store *store, const struct entry *entry,
                                   const struct store_reaction *reactions, size_t count,
                                   struct error *error);

@@ -333,12 +333,20 @@ enum err postgres_kind_add(struct postgres_store *store, struct slice name, stru
 
 /* ---- the store ---- */
 
+static void scratch_done(struct scratch *scratch)
+{
+    pg_columns_done(&scratch->columns);
+    free(scratch->works);
+    free(scratch->user_ids);
+    free(scratch->deltas);
+}
+
 static void postgres_close(struct store *base)
 {
     struct postgres_store *store = postgres_of(base);
     pg_done(&store->pg);
     lock_done(&store->stats_lock);
-    postgres_scratch_done(&store->scratch);
+    scratch_done(&store->scratch);
     buffer_done(&store->text);
     buffer_done(&store->raw);
     buffer_done(&store->delta);
@@ -412,7 +420,7 @@ enum err postgres_store_open(struct env *env, const struct postgres_store_option
         store->options.lock_timeout_ms = LOCK_TIMEOUT_MS;
     pg_init(&store->pg);
     lock_init(&store->stats_lock);
-    postgres_scratch_init(&store->scratch);
+    pg_columns_init(&store->scratch.columns);
     met_init(&store->met, env_random(env));
     known_init(&store->counters);
     buffer_init(&store->text, SCRATCH_MAX);
