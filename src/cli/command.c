@@ -7,6 +7,7 @@
 
 #include "base/decimal.h"
 #include "base/memory.h"
+#include "base/near.h"
 #include "cli/bench.h"
 #include "cli/export.h"
 #include "cli/import.h"
@@ -44,50 +45,13 @@ const struct command *command_find(const char *name)
     return NULL;
 }
 
-#define GUESS_BYTES 24u
-
-static size_t smallest(size_t a, size_t b, size_t c)
-{
-    size_t least = a < b ? a : b;
-    return least < c ? least : c;
-}
-
-/* How many letters have to be changed, put in or left out to make b of a. */
-static size_t distance(const char *a, const char *b)
-{
-    size_t rows[2][GUESS_BYTES + 1];
-    size_t width = strlen(b);
-    if (width > GUESS_BYTES || strlen(a) > GUESS_BYTES)
-        return GUESS_BYTES;
-    size_t *above = rows[0];
-    size_t *row = rows[1];
-    for (size_t j = 0; j <= width; j++)
-        above[j] = j;
-    for (size_t i = 1; a[i - 1]; i++) {
-        row[0] = i;
-        for (size_t j = 1; j <= width; j++)
-            row[j] = smallest(above[j] + 1, row[j - 1] + 1, above[j - 1] + (a[i - 1] != b[j - 1]));
-        size_t *swapped = above;
-        above = row;
-        row = swapped;
-    }
-    return above[width];
-}
-
 const char *command_guess(const char *name)
 {
-    const char *best = NULL;
-    size_t least = 3; /* letters: more than that is another word */
-    for (size_t i = 0; i < command_count; i++) {
-        if (!commands[i].name)
-            continue;
-        size_t far = distance(name, commands[i].name);
-        if (far < least && far < strlen(commands[i].name)) {
-            least = far;
-            best = commands[i].name;
-        }
-    }
-    return best;
+    struct near near = {.given = slice_of(name), .limit = 3};
+    for (size_t i = 0; i < command_count; i++)
+        if (commands[i].name)
+            near_offer(&near, commands[i].name);
+    return near.name;
 }
 
 /* --- reading a line ------------------------------------------------------------- */
