@@ -151,7 +151,7 @@ void spreads_met_moved(struct layer *layer, struct op *op, bool is_moving);
 void spreads_note_write(struct layer *layer, struct op *op, unsigned cell);
 
 /* CREATE with several shards was done at home, where the record is an ordinary one yet. True: the
- * op is finished by spread.c when the shards are there. */
+ * op is finished by spread_change.c when the shards are there. */
 bool spreads_created(struct layer *layer, struct op *op);
 
 /* A read. True: answered. False with op->route set: it is asked for, and runs_finish_op() comes
@@ -163,7 +163,6 @@ bool spreads_answer(struct layer *layer, struct op *op);
 
 enum err spreads_reshard(struct hot *hot, struct slice id, uint32_t shards, int64_t now_ms);
 void spreads_hottest(struct hot *hot, uint32_t limit, hot_shards_fn *visit, void *arg);
-void spreads_tick(struct layer *layer, int64_t now_ms); /* any thread */
 
 /* run.c: the op has its answer; the batch is finished with its last one. */
 void runs_finish_op(struct layer *layer, struct op *op);

@@ -41,7 +41,6 @@ static void tick(struct hot *hot, int64_t now_ms)
 {
     runs_note_time(layer_of(hot)->runs, now_ms);
     drops_tick(layer_of(hot), now_ms);
-    spreads_tick(layer_of(hot), now_ms);
 }
 
 static void stop(void *arg)

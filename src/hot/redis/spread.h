@@ -5,10 +5,10 @@
  * a cell says that an op does not belong there, and forgotten when the thing was folded, or was not
  * used for a while.
  *
- *   spread.c    entries; where an op goes; ops that wait
+ *   spread.c    entries; spread_own.h says which file has the rest: where an op goes, ops that wait
  *   refresh.c   asks the pieces: maps and totals
  *   total.c     sums, answers; what workers may look at
- *   warmth.c   heat: more shards or fewer
+ *   warmth.c    heat: more shards or fewer
  *   shards.c    what the port asks about shards
  *   mover.c     the thread that changes shards (move.c, dissolve.c)
  *

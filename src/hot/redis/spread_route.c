@@ -1,0 +1,161 @@
+/* spread_route.c - where an op on something spread goes: to a cell, or nowhere yet. */
+#include <limits.h>
+
+#include "core/bucket.h"
+#include "hot/redis/spread_own.h"
+
+unsigned spread_slice_of_cursor(const struct op *op)
+{
+    uint64_t slice = op->page->cursor >> 56;
+    return slice > 0 && slice <= BUCKET_SLICES ? (unsigned)slice - 1 : 0;
+}
+
+static unsigned pick(struct spreads *spreads, const struct spread_entry *entry)
+{
+    const struct map *map = &entry->map;
+    uint64_t loads[BUCKET_SLICES];
+    if (entry->create.policy == POLICY_LEAST_LOADED)
+        for (unsigned s = 0; s < BUCKET_SLICES; s++) {
+            unsigned primary = layer_primary_of(spreads->layer, map->owner[s]);
+            loads[s] =
+                (layer_latency_ns(spreads->layer, primary) + 1) * (1 + spreads->picks[primary]);
+        }
+    uint32_t turn =
+        shard_pick(&spreads->picker, entry->create.policy, entry->stable, BUCKET_SLICES, loads);
+    /* Neighbours are often of one cell; this goes through all, a little less in order. */
+    unsigned cell =
+        map->owner[entry->create.policy == POLICY_LEAST_LOADED ? turn : turn * 37 % BUCKET_SLICES];
+    spreads->picks[layer_primary_of(spreads->layer, cell)]++;
+    return cell;
+}
+
+/* It will be refused, if all is as we know it. */
+static unsigned look_first(struct spread_entry *entry, struct op *op)
+{
+    op->route = entry;
+    spread_ops_add(&entry->for_next, op);
+    if (!entry->refresh)
+        refresh_start(entry);
+    return UINT_MAX;
+}
+
+static unsigned send_to(struct spread_entry *entry, struct op *op, unsigned cell)
+{
+    spread_count_in(entry, op);
+    return cell;
+}
+
+/* All sums of a batch go to one cell, so that they happen in their order; which is also the
+ * cheapest. A key is where it was used: at home. */
+static unsigned send_sum(struct spread_entry *entry, struct op *op)
+{
+    /* The next batch is told from the last by its ops beginning anew, or by nothing of the last
+     * being under way. */
+    bool is_same_batch = entry->pick_batch == op->user_hash && op > entry->pick_op &&
+                         entry->under_way[0] + entry->under_way[1] > 0 &&
+                         map_owners(&entry->map) & map_bit(entry->pick_cell);
+    unsigned cell = entry->home;
+    if (op->key.size == 0 && !op->amount.big)
+        cell = is_same_batch ? entry->pick_cell : pick(entry->layer->spreads, entry);
+    if (is_same_batch && entry->pick_cell != cell && spread_waits_behind(entry, op))
+        return UINT_MAX;
+    entry->pick_batch = op->user_hash;
+    entry->pick_op = op;
+    entry->pick_cell = cell;
+    return send_to(entry, op, cell);
+}
+
+/* Is it meant for the other kind of thing? */
+static bool is_of_wrong_type(const struct spread_entry *entry, const struct op *op)
+{
+    if (op_has_user(op->kind) || op->kind == OP_MEMBERS)
+        return !entry->map.is_item;
+    return entry->map.is_item && op->kind != OP_CREATE && op->kind != OP_DELETE;
+}
+
+unsigned spreads_cell_of(struct layer *layer, struct op *op)
+{
+    struct spreads *spreads = layer->spreads;
+    struct spread_entry *entry = spread_find(spreads, op->stable, op->target);
+    op->route = NULL;
+    if (!entry)
+        return layer_home(op->stable);
+    entry->used_ns = spreads_now_ns(spreads);
+    if (spread_waits_for_earlier(entry, op, false))
+        return UINT_MAX;
+    if (entry->folds) {
+        spread_wait_for_fold(entry, op);
+        return UINT_MAX;
+    }
+    if (!entry->has_map)
+        return entry->home;
+    if (total_is_over(entry)) {
+        spread_wait_for_fold(entry, op); /* home sees to that */
+        return UINT_MAX;
+    }
+    if (is_of_wrong_type(entry, op))
+        return look_first(entry, op);
+    if (op_has_user(op->kind)) {
+        return send_to(entry, op, entry->map.owner[bucket_slice(op->bucket)]);
+    }
+    if (op->kind == OP_MEMBERS)
+        return send_to(entry, op, entry->map.owner[spread_slice_of_cursor(op)]);
+    if (op->kind == OP_ADD)
+        return send_sum(entry, op);
+    if (op->kind == OP_CREATE && op->key.size == 0)
+        return look_first(entry, op);
+    spread_wait_for_fold(entry, op);
+    return UINT_MAX;
+}
+
+/* ---- reads ---- */
+
+/* True: answered. */
+static bool read_now(struct spread_entry *entry, struct op *op)
+{
+    if (!op->exact && total_is_fresh(entry)) {
+        op->route = NULL;
+        total_answer(entry, op);
+        return true;
+    }
+    op->route = entry;
+    spread_ops_add(&entry->for_next, op);
+    if (!entry->refresh)
+        refresh_start(entry);
+    return false;
+}
+
+void spread_read_on(struct spread_entry *entry, struct spread_ops *reads)
+{
+    for (struct op *op = spread_ops_take(reads); op; op = spread_ops_take(reads)) {
+        op->route = NULL;
+        if (spread_ops_have_earlier(&entry->for_map, op)) {
+            spread_wait_for_map(entry, op, false);
+            continue;
+        }
+        entry->pick_batch = op_is_write(op->kind) ? 0 : entry->pick_batch;
+        if (!entry->has_map || op_is_write(op->kind))
+            runs_again(entry->layer, op);
+        else if (read_now(entry, op))
+            runs_finish_op(entry->layer, op);
+    }
+    spread_was_read(entry);
+}
+
+bool spreads_read(struct layer *layer, struct op *op)
+{
+    struct spreads *spreads = layer->spreads;
+    struct spread_entry *entry = spread_find(spreads, op->stable, op->target);
+    op->route = NULL;
+    if (!entry || !entry->has_map || op->kind == OP_REACTION || op->kind == OP_MEMBERS)
+        return false;
+    entry->used_ns = spreads_now_ns(spreads);
+    entry->is_read = true;
+    if (spread_waits_for_earlier(entry, op, true))
+        return false;
+    if (entry->folds) {
+        spread_wait_for_fold(entry, op);
+        return false;
+    }
+    return !spread_waits_behind(entry, op) && read_now(entry, op);
+}
