@@ -130,9 +130,9 @@ static void pause_lanes(struct kafka_log *log)
         struct in_lane *lane = &consumer->lanes[i];
         if (!lane->is_fetching)
             continue;
-        if (!lane->is_paused && lane->queued_bytes > QUEUE_BYTES)
+        if (!lane->is_paused && lane->queue.size > QUEUE_BYTES)
             rd_kafka_topic_partition_list_add(pause, log->url.topic, (int32_t)i);
-        else if (lane->is_paused && lane->queued_bytes < QUEUE_BYTES / 2)
+        else if (lane->is_paused && lane->queue.size < QUEUE_BYTES / 2)
             rd_kafka_topic_partition_list_add(resume, log->url.topic, (int32_t)i);
         else
             continue;

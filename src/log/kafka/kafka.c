@@ -145,14 +145,10 @@ static void kafka_stats(struct log *base, struct log_stats *ret_stats)
 static void free_log(struct kafka_log *log)
 {
     for (unsigned i = 0; i < LIMIT_CELLS; i++)
-        while (log->producer.lanes[i].first) {
-            struct message *message = log->producer.lanes[i].first;
-            log->producer.lanes[i].first = message->next;
-            free(message);
-        }
+        for (struct fifo *messages = &log->producer.lanes[i].messages; messages->first;)
+            free(fifo_pop(messages));
     buffer_done(&log->producer.json);
     event_json_done(&log->consumer.json);
-    bell_done(&log->producer.bell);
     bell_done(&log->look.bell);
     pthread_mutex_destroy(&log->producer.mutex);
     pthread_mutex_destroy(&log->consumer.mutex);
@@ -227,7 +223,6 @@ enum err kafka_log_open(struct env *env, const struct kafka_log_options *options
     pthread_mutex_init(&log->producer.mutex, NULL);
     pthread_mutex_init(&log->consumer.mutex, NULL);
     bell_init(&log->look.bell);
-    bell_init(&log->producer.bell);
     buffer_init(&log->producer.json, 16 << 20);
     event_json_init(&log->consumer.json);
     *ret_log = &log->base;

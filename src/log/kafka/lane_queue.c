@@ -7,20 +7,15 @@
 #include "base/memory.h"
 #include "log/kafka/own.h"
 
-static void drop_queue(struct in_lane *lane)
+static void drop(struct fifo *queue)
 {
-    while (lane->first) {
-        struct fetched *section = lane->first;
-        lane->first = section->next;
-        free(section);
-    }
-    lane->last = NULL;
-    lane->queued_bytes = 0;
+    while (queue->first)
+        free(fifo_pop(queue));
 }
 
 void lane_queue_forget(struct in_lane *lane)
 {
-    drop_queue(lane);
+    drop(&lane->queue);
     lane->is_wanted = false;
     lane->must_seek = false;
     lane->is_suspect = false;
@@ -31,14 +26,9 @@ void lane_queue_forget(struct in_lane *lane)
 void lane_queue_put(struct in_lane *lane, uint64_t behind, struct slice section)
 {
     struct fetched *fetched = memory_take(sizeof(*fetched) + section.size);
-    *fetched = (struct fetched){.behind = behind, .size = section.size};
+    *fetched = (struct fetched){.node.size = section.size, .behind = behind};
     memcpy(fetched->data, section.data, section.size);
-    if (lane->last)
-        lane->last->next = fetched;
-    else
-        lane->first = fetched;
-    lane->last = fetched;
-    lane->queued_bytes += section.size;
+    fifo_push(&lane->queue, &fetched->node);
     lane->fetched = behind;
 }
 
@@ -62,29 +52,10 @@ static void begin_at(struct in_lane *lane, uint64_t offset)
     lane->fetched = offset;
 }
 
-static struct fetched *take_queue(struct in_lane *lane, uint64_t limit)
-{
-    struct fetched *taken = lane->first;
-    struct fetched *last = NULL;
-    uint64_t bytes = 0;
-    for (struct fetched *at = taken; at && (bytes < limit || !last); at = at->next) {
-        bytes += at->size;
-        last = at;
-    }
-    if (!last)
-        return NULL;
-    lane->first = last->next;
-    if (!lane->first)
-        lane->last = NULL;
-    last->next = NULL;
-    lane->queued_bytes -= bytes;
-    return taken;
-}
-
 static enum err look_at_queue(struct in_lane *lane, struct log_position at, uint64_t limit,
-                              struct fetched **ret_taken, struct error *error)
+                              struct fifo *ret_taken, struct error *error)
 {
-    *ret_taken = NULL;
+    *ret_taken = (struct fifo){.first = NULL};
     if (!lane->is_owned)
         return ERR_OK;
     if (at.segment != 0)
@@ -93,8 +64,8 @@ static enum err look_at_queue(struct in_lane *lane, struct log_position at, uint
         begin_at(lane, at.offset);
         return ERR_OK;
     }
-    *ret_taken = take_queue(lane, limit);
-    if (*ret_taken || !lane->fault)
+    *ret_taken = fifo_take(&lane->queue, limit);
+    if (ret_taken->first || !lane->fault)
         return ERR_OK;
     enum err fault = lane->fault;
     (void)error_set(error, fault, "%s", lane->fault_text);
@@ -103,40 +74,19 @@ static enum err look_at_queue(struct in_lane *lane, struct log_position at, uint
 }
 
 /* Outside of the mutex: what was taken is ours. Those that were not visited stay in *taken. */
-static enum err visit_taken(struct fetched **taken, struct log_position *at, log_visit_fn *visit,
+static enum err visit_taken(struct fifo *taken, struct log_position *at, log_visit_fn *visit,
                             void *arg, struct error *error)
 {
-    while (*taken) {
-        struct fetched *section = *taken;
+    while (taken->first) {
+        const struct fetched *section = (const struct fetched *)taken->first;
         struct log_position next = {.offset = section->behind};
-        enum err err = visit(arg, (struct slice){section->data, section->size}, next, error);
+        enum err err = visit(arg, (struct slice){section->data, section->node.size}, next, error);
         if (err)
             return err;
         *at = next;
-        *taken = section->next;
-        free(section);
+        free(fifo_pop(taken));
     }
     return ERR_OK;
-}
-
-/* A visitor who refuses is offered the same again. */
-static void put_back(struct in_lane *lane, struct fetched *taken, bool is_same_generation)
-{
-    while (taken && !is_same_generation) {
-        struct fetched *section = taken;
-        taken = section->next;
-        free(section);
-    }
-    if (!taken)
-        return;
-    struct fetched *last = taken;
-    lane->queued_bytes += last->size;
-    for (; last->next; last = last->next)
-        lane->queued_bytes += last->next->size;
-    last->next = lane->first;
-    lane->first = taken;
-    if (!lane->last)
-        lane->last = last;
 }
 
 enum err lane_queue_follow(struct kafka_log *log, unsigned number, struct log_position *at,
@@ -144,20 +94,21 @@ enum err lane_queue_follow(struct kafka_log *log, unsigned number, struct log_po
 {
     struct consumer *consumer = &log->consumer;
     struct in_lane *lane = &consumer->lanes[number];
-    struct fetched *taken;
+    struct fifo taken;
     pthread_mutex_lock(&consumer->mutex);
     enum err err = look_at_queue(lane, *at, limit, &taken, error);
     uint32_t generation = lane->generation;
     pthread_mutex_unlock(&consumer->mutex);
-    if (err || !taken)
+    if (err || !taken.first)
         return err;
 
     err = visit_taken(&taken, at, visit, arg, error);
     pthread_mutex_lock(&consumer->mutex);
-    bool is_same_generation = lane->generation == generation;
-    if (is_same_generation)
+    if (lane->generation == generation) {
         lane->at = at->offset;
-    put_back(lane, taken, is_same_generation);
+        fifo_put_back(&lane->queue, &taken); /* a visitor who refuses is offered the same again */
+    }
     pthread_mutex_unlock(&consumer->mutex);
+    drop(&taken);
     return err;
 }

@@ -17,6 +17,7 @@
 #include "base/bell.h"
 #include "base/buffer.h"
 #include "base/env.h"
+#include "base/fifo.h"
 #include "core/limits.h"
 #include "core/log.h"
 #include "log/kafka/event_json.h"
@@ -29,26 +30,23 @@
 
 /* A message that Kafka does not have yet; a large section is several. */
 struct message {
-    struct message *next;
+    struct fifo_node node; /* its size is the text's */
     unsigned lane;
     uint64_t ticket;  /* reached with this message; 0: the section goes on with the next */
     uint32_t pending; /* bytes of sections */
-    size_t size;
     char data[];
 };
 
 /* The producer's side of a lane. */
 struct out_lane {
-    struct message *first; /* oldest that is not acknowledged */
-    struct message *last;
-    struct message *unsent; /* oldest that librdkafka does not have */
-    uint64_t appended;      /* tickets */
+    struct fifo messages;     /* that are not acknowledged */
+    struct fifo_node *unsent; /* oldest that librdkafka does not have */
+    uint64_t appended;        /* tickets */
     _Atomic uint64_t reached;
 };
 
 struct producer {
     pthread_mutex_t mutex; /* guards what follows */
-    struct bell bell;
     struct out_lane lanes[LIMIT_CELLS];
     struct buffer json;
     uint64_t pending_bytes;
@@ -69,9 +67,8 @@ struct producer {
 
 /* A section that was fetched. */
 struct fetched {
-    struct fetched *next;
-    uint64_t behind; /* offset */
-    size_t size;
+    struct fifo_node node; /* its size is the section's */
+    uint64_t behind;       /* offset */
     char data[];
 };
 
@@ -86,9 +83,7 @@ struct in_lane {
     uint32_t generation;
     uint64_t at;      /* offsets: handed out up to here */
     uint64_t fetched; /* in the queue up to here */
-    struct fetched *first;
-    struct fetched *last;
-    uint64_t queued_bytes;
+    struct fifo queue;
     uint64_t released; /* offset + 1 that the store has; 0 = not known */
     uint64_t committed;
     enum err fault;

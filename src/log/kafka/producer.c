@@ -28,38 +28,34 @@
 static struct message *message_new(unsigned lane, struct slice text)
 {
     struct message *message = memory_take(sizeof(*message) + text.size);
-    *message = (struct message){.lane = lane, .size = text.size};
+    *message = (struct message){.node.size = text.size, .lane = lane};
     memcpy(message->data, text.data, text.size);
     return message;
 }
 
 static void push(struct out_lane *lane, struct message *message)
 {
-    if (lane->last)
-        lane->last->next = message;
-    else
-        lane->first = message;
-    lane->last = message;
+    fifo_push(&lane->messages, &message->node);
     if (!lane->unsent)
-        lane->unsent = message;
+        lane->unsent = &message->node;
 }
 
 /* Hands what is not yet in librdkafka's hands over, in order, as far as it has room. */
 static void pump(struct producer *producer, struct out_lane *lane)
 {
     while (lane->unsent) {
-        struct message *message = lane->unsent;
+        struct message *message = (struct message *)lane->unsent;
         char key[12];
         int size = snprintf(key, sizeof(key), "%u", message->lane);
         if (rd_kafka_produce(producer->topic, (int32_t)message->lane, 0, message->data,
-                             message->size, key, (size_t)size, message) != 0) {
+                             message->node.size, key, (size_t)size, message) != 0) {
             producer->has_unsent = true;
             if (rd_kafka_last_error() != RD_KAFKA_RESP_ERR__QUEUE_FULL)
                 (void)snprintf(producer->reason, sizeof(producer->reason), "%.199s",
                                rd_kafka_err2str(rd_kafka_last_error()));
             return;
         }
-        lane->unsent = message->next;
+        lane->unsent = message->node.next;
     }
 }
 
@@ -88,8 +84,9 @@ static void push_section(struct producer *producer, unsigned number, struct slic
         }
         push(lane, message_new(number, buffer_slice(&producer->json)));
     } while (is_sound && reader.left > 0);
-    lane->last->ticket = ticket;
-    lane->last->pending = (uint32_t)section.size;
+    struct message *last = (struct message *)lane->messages.last;
+    last->ticket = ticket;
+    last->pending = (uint32_t)section.size;
 }
 
 uint64_t producer_append(struct kafka_log *log, struct slice header, struct slice body)
@@ -123,17 +120,15 @@ static void acknowledge(struct kafka_log *log, const rd_kafka_message_t *report)
     struct producer *producer = &log->producer;
     struct message *message = report->_private;
     struct out_lane *lane = &producer->lanes[message->lane];
-    if (lane->first != message)
+    if (lane->messages.first != &message->node)
         return; /* one before it has failed: it is sent again with that */
-    lane->first = message->next;
-    if (!lane->first)
-        lane->last = NULL;
-    if (lane->unsent == message)
-        lane->unsent = message->next;
+    (void)fifo_pop(&lane->messages);
+    if (lane->unsent == &message->node)
+        lane->unsent = message->node.next;
     producer->sent_ns = env_monotonic_ns(log->env);
     producer->has_acked = true;
     producer->stats.groups++;
-    producer->stats.bytes += message->size;
+    producer->stats.bytes += message->node.size;
     if (message->ticket > 0) {
         producer->pending_bytes -= message->pending;
         producer->stats.sections++;
@@ -245,7 +240,7 @@ static void begin_again(struct kafka_log *log)
     producer->has_failed = false;
     producer->has_unsent = true;
     for (unsigned i = 0; i < LIMIT_CELLS; i++)
-        producer->lanes[i].unsent = producer->lanes[i].first;
+        producer->lanes[i].unsent = producer->lanes[i].messages.first;
     pthread_mutex_unlock(&producer->mutex);
 }
 

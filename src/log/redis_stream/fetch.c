@@ -104,7 +104,7 @@ static size_t ask_lanes(struct stream_log *log, struct ask *asks, struct links_c
     for (unsigned i = 0; i < LIMIT_CELLS; i++) {
         struct in_lane *lane = &reader->lanes[i];
         if (lane->phase == PHASE_NONE || lane->leased_ns <= now_ns || lane->fault ||
-            lane->queued_bytes >= QUEUE_BYTES)
+            lane->queue.size >= QUEUE_BYTES)
             continue;
         ask_next(log, i, &calls[count]);
         asks[count++] = (struct ask){i, lane->generation, lane->phase, reader->ends[i]};
@@ -192,12 +192,8 @@ static bool take_entry(struct in_lane *lane, const struct redisReply *reply, uin
         stream_entry_free(entry);
         return false;
     }
-    if (lane->last)
-        lane->last->next = entry;
-    else
-        lane->first = entry;
-    lane->last = entry;
-    lane->queued_bytes += entry->bytes.size;
+    entry->node.size = entry->bytes.size;
+    fifo_push(&lane->queue, &entry->node);
     lane->fetched = position_behind(last);
     return true;
 }
@@ -249,7 +245,7 @@ static bool take_entries(struct stream_log *log, unsigned number, const struct r
         look_at_end(log, number, end);
         return false;
     }
-    uint64_t before = lane->queued_bytes;
+    uint64_t before = lane->queue.size;
     for (size_t i = 0; i < entries->elements; i++) {
         uint64_t last;
         if (take_entry(lane, entries->element[i], &last))
@@ -257,7 +253,7 @@ static bool take_entries(struct stream_log *log, unsigned number, const struct r
         meet_gap(log, number, last);
         return true;
     }
-    learn_count(lane, entries->elements, lane->queued_bytes - before);
+    learn_count(lane, entries->elements, lane->queue.size - before);
     return true;
 }
 

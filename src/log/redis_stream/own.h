@@ -22,6 +22,7 @@
 #include "base/bell.h"
 #include "base/buffer.h"
 #include "base/env.h"
+#include "base/fifo.h"
 #include "core/limits.h"
 #include "core/log.h"
 #include "core/sequence.h"
@@ -37,19 +38,18 @@
 
 /* Sections that are or will be one entry. */
 struct stream_entry {
-    uint64_t first; /* sequences */
+    struct fifo_node node; /* the reader's has its size, the writer's grows */
+    uint64_t first;        /* sequences */
     uint64_t last;
     uint64_t ticket; /* of the last section; writer only */
     uint32_t count;  /* sections */
     uint32_t sizes[ENTRY_SECTIONS_MAX];
     struct buffer bytes;
-    struct stream_entry *next;
 };
 
 /* The writer's side of a lane. */
 struct out_lane {
-    struct stream_entry *first; /* oldest */
-    struct stream_entry *last;
+    struct fifo entries;
     bool is_sent;      /* the first one is under way: it stays as it is until it is there */
     uint64_t appended; /* tickets */
     _Atomic uint64_t reached;
@@ -89,9 +89,7 @@ struct in_lane {
     uint32_t generation;    /* grows when it begins anew */
     struct log_position at; /* handed out up to here */
     struct log_position fetched; /* in the queue up to here */
-    struct stream_entry *first;  /* the queue */
-    struct stream_entry *last;
-    uint64_t queued_bytes;
+    struct fifo queue;
     uint32_t fetch_count;  /* entries to ask for */
     char cursor[ID_BYTES]; /* of claiming */
     uint64_t *given;       /* last sequences of entries that are not acknowledged, growing */
@@ -158,9 +156,15 @@ static inline bool position_is_before(struct log_position a, struct log_position
     return a.segment < b.segment || (a.segment == b.segment && a.offset < b.offset);
 }
 
+static inline struct stream_entry *stream_entry_at(struct fifo_node *node)
+{
+    return (struct stream_entry *)node;
+}
+
 /* stream_entry.c: `take` reads the header of a section: its first and last sequence. */
 struct stream_entry *stream_entry_new(uint64_t first);
 void stream_entry_free(struct stream_entry *entry);
+void stream_entries_free(struct fifo *entries); /* all of them */
 bool stream_entry_has_room(const struct stream_entry *entry, size_t size);
 void stream_entry_add(struct stream_entry *entry, struct slice header, struct slice body,
                       uint64_t last);

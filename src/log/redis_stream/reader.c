@@ -12,20 +12,9 @@
 #define LEASE_EVERY_MS 500u
 #define TIDY_EVERY_MS  250u
 
-static void drop_queue(struct in_lane *lane)
-{
-    while (lane->first) {
-        struct stream_entry *entry = lane->first;
-        lane->first = entry->next;
-        stream_entry_free(entry);
-    }
-    lane->last = NULL;
-    lane->queued_bytes = 0;
-}
-
 void reader_forget(struct in_lane *lane)
 {
-    drop_queue(lane);
+    stream_entries_free(&lane->queue);
     lane->phase = PHASE_NONE;
     lane->generation++;
     lane->given_count = 0;
@@ -47,27 +36,6 @@ static void begin_at(struct in_lane *lane, struct log_position at)
     lane->fetched = at;
     lane->phase = PHASE_CLAIM;
     lane->cursor[0] = '\0';
-}
-
-/* Takes entries off the queue until `limit` bytes are reached. */
-static struct stream_entry *take_queue(struct in_lane *lane, uint64_t limit)
-{
-    struct stream_entry *taken = lane->first;
-    struct stream_entry *last = NULL;
-    uint64_t bytes = 0;
-    for (struct stream_entry *entry = taken; entry && (bytes < limit || !last);
-         entry = entry->next) {
-        bytes += entry->bytes.size;
-        last = entry;
-    }
-    if (!last)
-        return NULL;
-    lane->first = last->next;
-    if (!lane->first)
-        lane->last = NULL;
-    last->next = NULL;
-    lane->queued_bytes -= bytes;
-    return taken;
 }
 
 /* A position may lie within an entry: then the entry comes again, and the sequences of its sections
@@ -98,46 +66,24 @@ static enum err visit_entry(const struct stream_entry *entry, struct log_positio
 }
 
 /* Outside of the mutex: what is taken is ours. Those that were not visited stay in *taken. */
-static enum err visit_taken(struct stream_entry **taken, struct log_position *at,
-                            log_visit_fn *visit, void *arg, struct error *error)
+static enum err visit_taken(struct fifo *taken, struct log_position *at, log_visit_fn *visit,
+                            void *arg, struct error *error)
 {
-    while (*taken) {
-        struct stream_entry *entry = *taken;
-        enum err err = visit_entry(entry, at, visit, arg, error);
+    while (taken->first) {
+        enum err err = visit_entry(stream_entry_at(taken->first), at, visit, arg, error);
         if (err)
             return err;
-        *taken = entry->next;
-        stream_entry_free(entry);
+        stream_entry_free(stream_entry_at(fifo_pop(taken)));
     }
     return ERR_OK;
 }
 
-/* A visitor who refuses is offered the same again. */
-static void put_back(struct in_lane *lane, struct stream_entry *taken, bool is_same_generation)
-{
-    while (taken && !is_same_generation) {
-        struct stream_entry *entry = taken;
-        taken = entry->next;
-        stream_entry_free(entry);
-    }
-    if (!taken)
-        return;
-    struct stream_entry *last = taken;
-    lane->queued_bytes += last->bytes.size;
-    for (; last->next; last = last->next)
-        lane->queued_bytes += last->next->bytes.size;
-    last->next = lane->first;
-    lane->first = taken;
-    if (!lane->last)
-        lane->last = last;
-}
-
-/* The queue from *at on, or NULL: nothing is there yet, or something is wrong. */
+/* The queue from *at on; none: nothing is there yet, or something is wrong. */
 static enum err look_at_queue(struct stream_log *log, struct in_lane *lane, struct log_position at,
-                              uint64_t limit, struct stream_entry **ret_taken, struct error *error)
+                              uint64_t limit, struct fifo *ret_taken, struct error *error)
 {
     struct reader *reader = &log->reader;
-    *ret_taken = NULL;
+    *ret_taken = (struct fifo){.first = NULL};
     if (lane->leased_ns <= env_monotonic_ns(log->env))
         return ERR_OK;
     if (lane->phase == PHASE_NONE || !is_same(lane->at, at)) {
@@ -145,8 +91,8 @@ static enum err look_at_queue(struct stream_log *log, struct in_lane *lane, stru
         bell_ring(&reader->bell);
         return ERR_OK;
     }
-    *ret_taken = take_queue(lane, limit);
-    if (*ret_taken || !lane->fault)
+    *ret_taken = fifo_take(&lane->queue, limit);
+    if (ret_taken->first || !lane->fault)
         return ERR_OK;
     enum err fault = lane->fault;
     (void)error_set(error, fault, "%s", lane->fault_text);
@@ -160,20 +106,21 @@ enum err reader_follow(struct stream_log *log, unsigned number, struct log_posit
     struct reader *reader = &log->reader;
     struct in_lane *lane = &reader->lanes[number];
     pthread_mutex_lock(&reader->mutex);
-    struct stream_entry *taken;
+    struct fifo taken;
     enum err err = look_at_queue(log, lane, *at, limit, &taken, error);
     uint32_t generation = lane->generation;
     pthread_mutex_unlock(&reader->mutex);
-    if (err || !taken)
+    if (err || !taken.first)
         return err;
 
     err = visit_taken(&taken, at, visit, arg, error);
     pthread_mutex_lock(&reader->mutex);
-    bool is_same_generation = lane->generation == generation;
-    if (is_same_generation)
+    if (lane->generation == generation) {
         lane->at = *at;
-    put_back(lane, taken, is_same_generation);
+        fifo_put_back(&lane->queue, &taken); /* a visitor who refuses is offered the same again */
+    }
     pthread_mutex_unlock(&reader->mutex);
+    stream_entries_free(&taken);
     bell_ring(&reader->bell);
     return err;
 }

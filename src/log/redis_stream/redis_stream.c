@@ -102,11 +102,7 @@ static void free_log(struct stream_log *log)
     links_free(log->writer.links);
     links_free(log->reader.links);
     for (unsigned i = 0; i < LIMIT_CELLS; i++)
-        while (log->writer.lanes[i].first) {
-            struct stream_entry *entry = log->writer.lanes[i].first;
-            log->writer.lanes[i].first = entry->next;
-            stream_entry_free(entry);
-        }
+        stream_entries_free(&log->writer.lanes[i].entries);
     bell_done(&log->writer.bell);
     bell_done(&log->reader.bell);
     pthread_mutex_destroy(&log->writer.mutex);

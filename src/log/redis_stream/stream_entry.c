@@ -26,6 +26,12 @@ void stream_entry_free(struct stream_entry *entry)
     free(entry);
 }
 
+void stream_entries_free(struct fifo *entries)
+{
+    while (entries->first)
+        stream_entry_free(stream_entry_at(fifo_pop(entries)));
+}
+
 bool stream_entry_has_room(const struct stream_entry *entry, size_t size)
 {
     return entry->count < ENTRY_SECTIONS_MAX && entry->bytes.size + size <= ENTRY_BYTES_MAX;

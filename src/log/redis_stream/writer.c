@@ -22,20 +22,11 @@
 
 /* ---- appending ---- */
 
-static void push(struct out_lane *lane, struct stream_entry *entry)
-{
-    if (lane->last)
-        lane->last->next = entry;
-    else
-        lane->first = entry;
-    lane->last = entry;
-}
-
 /* Does the section belong behind those of this entry? */
 static bool continues(const struct out_lane *lane, size_t size, uint64_t first)
 {
-    const struct stream_entry *entry = lane->last;
-    return entry && !(lane->is_sent && entry == lane->first) &&
+    const struct stream_entry *entry = stream_entry_at(lane->entries.last);
+    return entry && !(lane->is_sent && &entry->node == lane->entries.first) &&
            stream_entry_has_room(entry, size) && first == entry->last + 1;
 }
 
@@ -54,9 +45,10 @@ uint64_t writer_append(struct stream_log *log, struct slice header, struct slice
     uint64_t ticket = ++lane->appended;
     size_t size = header.size + body.size;
     if (!continues(lane, size, first))
-        push(lane, stream_entry_new(first));
-    stream_entry_add(lane->last, header, body, last);
-    lane->last->ticket = ticket;
+        fifo_push(&lane->entries, &stream_entry_new(first)->node);
+    struct stream_entry *entry = stream_entry_at(lane->entries.last);
+    stream_entry_add(entry, header, body, last);
+    entry->ticket = ticket;
     writer->pending_bytes += size;
     pthread_mutex_unlock(&writer->mutex);
     bell_ring(&writer->bell);
@@ -99,10 +91,10 @@ static size_t take_entries(struct writer *writer, uint64_t now_ns, struct stream
     pthread_mutex_lock(&writer->mutex);
     for (unsigned i = 0; i < LIMIT_CELLS; i++) {
         struct out_lane *lane = &writer->lanes[i];
-        if (!lane->first || now_ns < lane->try_ns)
+        if (!lane->entries.first || now_ns < lane->try_ns)
             continue;
         lane->is_sent = true;
-        entries[count] = lane->first;
+        entries[count] = stream_entry_at(lane->entries.first);
         numbers[count++] = i;
     }
     pthread_mutex_unlock(&writer->mutex);
@@ -145,13 +137,11 @@ static void look_at_last(struct stream_log *log, struct links_call *call)
     links_call_done(&look);
 }
 
-static void note_there(struct stream_log *log, unsigned number, struct stream_entry *entry)
+static void note_there(struct stream_log *log, unsigned number, const struct stream_entry *entry)
 {
     struct writer *writer = &log->writer;
     struct out_lane *lane = &writer->lanes[number];
-    lane->first = entry->next;
-    if (!lane->first)
-        lane->last = NULL;
+    (void)fifo_pop(&lane->entries);
     lane->is_sent = false;
     lane->failures = 0;
     lane->try_ns = 0;
@@ -335,7 +325,7 @@ static uint64_t wait_ms_of(struct writer *writer, uint64_t now_ns)
     uint64_t wait_ms = writer->is_down ? WAIT_MAX_MS : PROBE_EVERY_MS;
     for (unsigned i = 0; i < LIMIT_CELLS; i++) {
         const struct out_lane *lane = &writer->lanes[i];
-        if (!lane->first)
+        if (!lane->entries.first)
             continue;
         uint64_t lane_ms = lane->try_ns > now_ns ? (lane->try_ns - now_ns) / MS_NS + 1 : 0;
         wait_ms = lane_ms < wait_ms ? lane_ms : wait_ms;
