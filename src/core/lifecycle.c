@@ -62,6 +62,26 @@ int64_t lifecycle_delay_ms(uint32_t retry_count)
     return INT64_C(1000) << (retry_count - 1);
 }
 
+bool lifecycle_is_due(int64_t next_ms, int64_t now_ms)
+{
+    return next_ms <= now_ms || next_ms > now_ms + lifecycle_delay_ms(LIFECYCLE_RETRIES);
+}
+
+void lifecycle_queue_add(struct lifecycle_queue *queue, enum lifecycle_state state, bool adds_only)
+{
+    if (state != LIFECYCLE_FAILED)
+        queue->waits = true;
+    else if (adds_only)
+        queue->has_letter = true;
+    else
+        queue->has_barrier = true;
+}
+
+bool lifecycle_queue_blocks(const struct lifecycle_queue *queue, bool adds_only)
+{
+    return queue->waits || queue->has_barrier || (queue->has_letter && !adds_only);
+}
+
 const char *lifecycle_name(enum lifecycle_state state)
 {
     assert((unsigned)state < LIFECYCLE_STATES);

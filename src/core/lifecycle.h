@@ -58,6 +58,22 @@ enum lifecycle_move lifecycle_refused(uint32_t retry_count);
 /* How long to wait before retry number `retry_count` (1 to LIFECYCLE_RETRIES). */
 int64_t lifecycle_delay_ms(uint32_t retry_count);
 
+/* Has the time of the next attempt come? No delay is longer than the last one: if it seems so, the
+ * clock has gone back. */
+bool lifecycle_is_due(int64_t next_ms, int64_t now_ms);
+
+/* What the earlier units of an id mean for a later one; all zeroes when there are none. */
+struct lifecycle_queue {
+    bool waits;       /* one is PENDING or RETRYING */
+    bool has_letter;  /* one is a dead letter that only adds */
+    bool has_barrier; /* one is a dead letter that does more */
+};
+
+/* One more that is not done. */
+void lifecycle_queue_add(struct lifecycle_queue *queue, enum lifecycle_state state, bool adds_only);
+/* Must one that comes behind them wait? */
+bool lifecycle_queue_blocks(const struct lifecycle_queue *queue, bool adds_only);
+
 /* "PENDING", ... */
 const char *lifecycle_name(enum lifecycle_state state);
 bool lifecycle_parse(struct slice name, enum lifecycle_state *ret_state);

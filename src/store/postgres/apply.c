@@ -1,7 +1,6 @@
 /* apply.c - a batch in one transaction. First all units together, within a savepoint. When one is
  * refused nobody knows which, so halves are tried, and halves of halves: some hundred statements
  * find one bad unit among a hundred thousand, and the others go through. */
-#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,13 +10,6 @@
 #include "store/postgres/own.h"
 
 #define UNITS_A_ROW 4096u /* of `applied` */
-
-static const char *const place_names[PLACE_COUNT] = {
-    [PLACE_HOT] = "memory",
-    [PLACE_HOT_MEMBERS] = "members in memory",
-    [PLACE_STORE] = "store",
-    [PLACE_STORE_MEMBERS] = "members in the store",
-};
 
 /* A batch under way. */
 struct attempt {
@@ -206,13 +198,13 @@ static enum err hold_back(struct postgres_store *store, size_t *ret_free, struct
     if (err || pg_rows(pg) == 0)
         return err;
     bool *blocked = memory_take_zeroed(scratch->work_count);
-    struct queue *queues = memory_take_zeroed(scratch->work_count * sizeof(*queues));
+    struct lifecycle_queue *queues = memory_take_zeroed(scratch->work_count * sizeof(*queues));
     for (int row = 0; row < pg_rows(pg); row++)
-        postgres_queue_add(&queues[pg_int(pg, row, 0) - 1],
-                           (enum lifecycle_state)pg_int(pg, row, 2), pg_bool(pg, row, 3));
+        lifecycle_queue_add(&queues[pg_int(pg, row, 0) - 1],
+                            (enum lifecycle_state)pg_int(pg, row, 2), pg_bool(pg, row, 3));
     for (size_t i = 0; i < scratch->work_count; i++) {
         struct store_unit *unit = scratch->works[i].unit;
-        blocked[i] = postgres_queue_blocks(&queues[i], postgres_adds_only(unit));
+        blocked[i] = lifecycle_queue_blocks(&queues[i], stores_adds_only(unit));
         if (!blocked[i])
             continue;
         unit->code = ERR_BUSY;
@@ -261,11 +253,6 @@ static enum err apply_part(struct postgres_store *store, struct work *works, siz
 
 /* ---- lives ---- */
 
-static struct slice event_slice(const struct store_unit *unit)
-{
-    return (struct slice){(const char *)unit->event_id, STORE_EVENT_ID_BYTES};
-}
-
 static enum err write_chunk(struct postgres_store *store, int64_t now_ms, struct error *error)
 {
     struct pg *pg = &store->pg;
@@ -289,7 +276,7 @@ static enum err write_done(struct postgres_store *store, int64_t now_ms, struct 
         const struct work *work = &scratch->works[i];
         if (work->unit->code)
             continue;
-        pg_array_bytes(&to[0], event_slice(work->unit));
+        pg_array_bytes(&to[0], stores_event_slice(work->unit->event_id));
         pg_array_text(&to[1], work->unit->id);
         postgres_delta_done(store, work);
         pg_array_plain(&to[2], buffer_slice(&store->delta));
@@ -303,15 +290,6 @@ static enum err write_done(struct postgres_store *store, int64_t now_ms, struct 
     return err ? err : write_chunk(store, now_ms, error);
 }
 
-static struct slice raw_of(struct postgres_store *store, const struct store_batch *batch, size_t i)
-{
-    if (!batch->raw)
-        return batch->units[i].raw;
-    store->raw.size = 0;
-    batch->raw(batch->raw_arg, i, &store->raw);
-    return buffer_slice(&store->raw);
-}
-
 static void gather_waiting(struct postgres_store *store, const struct store_batch *batch, size_t i,
                            struct pg_array *to)
 {
@@ -319,7 +297,7 @@ static void gather_waiting(struct postgres_store *store, const struct store_batc
     bool is_refused = unit->code == ERR_REFUSED;
     uint32_t retry_count = is_refused ? 1 : 0;
     postgres_delta_expected(store, unit);
-    pg_array_bytes(&to[0], event_slice(unit));
+    pg_array_bytes(&to[0], stores_event_slice(unit->event_id));
     pg_array_text(&to[1], unit->id);
     pg_array_plain(&to[2], buffer_slice(&store->delta));
     pg_array_int(&to[3], is_refused ? LIFECYCLE_RETRYING : LIFECYCLE_PENDING);
@@ -331,8 +309,8 @@ static void gather_waiting(struct postgres_store *store, const struct store_batc
     else
         pg_array_null(&to[7]);
     pg_array_text(&to[8], slice_of(unit->reason));
-    pg_array_bool(&to[9], postgres_adds_only(unit));
-    pg_array_bytes(&to[10], raw_of(store, batch, i));
+    pg_array_bool(&to[9], stores_adds_only(unit));
+    pg_array_bytes(&to[10], stores_raw_of(batch, i, &store->raw));
 }
 
 /* In the order of the batch. */
@@ -386,11 +364,7 @@ static enum err add_poison(struct postgres_store *store, const struct store_pois
 static enum err add_repair(struct postgres_store *store, const struct event *repair,
                            struct error *error)
 {
-    store->text.size = 0;
-    (void)buffer_printf(&store->text, "%s was wrong%s%.*s: put right by ",
-                        place_names[repair->place % PLACE_COUNT], repair->kind.size > 0 ? ", " : "",
-                        SLICE_ARGS(repair->kind));
-    (void)number_format(&repair->amount, &store->text);
+    stores_repair_text(repair, &store->text);
     return postgres_audit_add(store, repair->time_ms, SLICE("repair"), repair->id,
                               buffer_slice(&store->text), error);
 }

@@ -33,17 +33,6 @@ void postgres_delta_done(struct postgres_store *store, const struct work *work)
         write_number(store, work->is_done ? &work->unit->delta : &zero);
 }
 
-void postgres_count_claimed(const struct kind_names *kinds, const struct store_reaction *reaction,
-                            int64_t *deltas)
-{
-    unsigned before = kind_names_find(kinds, reaction->before);
-    unsigned after = kind_names_find(kinds, reaction->after);
-    if (before != 0 && before <= kinds->count)
-        deltas[before]--;
-    if (after != 0 && after <= kinds->count)
-        deltas[after]++;
-}
-
 void postgres_delta_expected(struct postgres_store *store, const struct store_unit *unit)
 {
     if (!unit->is_item) {
@@ -52,6 +41,6 @@ void postgres_delta_expected(struct postgres_store *store, const struct store_un
     }
     int64_t deltas[SETS_KINDS] = {0};
     for (size_t i = 0; i < unit->reaction_count; i++)
-        postgres_count_claimed(&store->kinds, &unit->reactions[i], deltas);
+        stores_count_claimed(&store->kinds, &unit->reactions[i], deltas);
     write_deltas(store, deltas);
 }

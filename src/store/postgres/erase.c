@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "core/bucket.h"
-#include "core/event.h"
 #include "core/raw.h"
 #include "core/user.h"
 #include "store/postgres/own.h"
@@ -134,24 +133,6 @@ static enum err erase_name(struct postgres_store *store, struct erase *call, int
 
 /* ---- raw events ---- */
 
-/* Takes the user out. What cannot be read has no users, only bytes: those that look like the
- * name are overwritten. */
-static void scrub_raw(struct buffer *bytes, struct slice user)
-{
-    struct slice raw = buffer_slice(bytes);
-    struct slice section;
-    uint64_t changed;
-    uint32_t number;
-    while (raw_next(&raw, &section))
-        (void)section_erase(bytes->data + (section.data - bytes->data), section.size, user,
-                            &changed, NULL);
-    char *at = bytes->data;
-    char *end = at + bytes->size;
-    while (!user_is_numeric(user, &number) &&
-           (at = memmem(at, (size_t)(end - at), user.data, user.size)) != NULL)
-        memset(at, '~', user.size);
-}
-
 /* Bytes of a table that the name is in: read all, then written one by one. */
 static enum err scrub_raws(struct postgres_store *store, struct slice user, enum statement read,
                            enum statement write, struct error *error)
@@ -167,7 +148,7 @@ static enum err scrub_raws(struct postgres_store *store, struct slice user, enum
         after = pg_int(pg, 0, 0);
         store->raw.size = 0;
         (void)buffer_append_slice(&store->raw, pg_slice(pg, 0, 1));
-        scrub_raw(&store->raw, user);
+        raw_erase(&store->raw, user);
         pg_args(pg);
         pg_arg_int(pg, after);
         pg_arg_bytes(pg, buffer_slice(&store->raw));

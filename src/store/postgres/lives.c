@@ -2,7 +2,6 @@
  * letters. Every change of state goes through core/lifecycle.h. */
 #include <assert.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/decimal.h"
@@ -16,27 +15,7 @@ struct life {
     bool adds_only;
 };
 
-static struct slice event_slice(const unsigned char *event_id)
-{
-    return (struct slice){(const char *)event_id, STORE_EVENT_ID_BYTES};
-}
-
 /* ---- who waits for whom ---- */
-
-bool postgres_queue_blocks(const struct queue *queue, bool adds_only)
-{
-    return queue->waits || queue->has_barrier || (queue->has_letter && !adds_only);
-}
-
-void postgres_queue_add(struct queue *queue, enum lifecycle_state state, bool adds_only)
-{
-    if (state != LIFECYCLE_FAILED)
-        queue->waits = true;
-    else if (adds_only)
-        queue->has_letter = true;
-    else
-        queue->has_barrier = true;
-}
 
 /* Must it wait for those of its id that came before `row`? */
 static enum err is_blocked(struct postgres_store *store, struct slice id, bool adds_only,
@@ -46,19 +25,13 @@ static enum err is_blocked(struct postgres_store *store, struct slice id, bool a
     struct pg_array *to = pg_columns_begin(&store->scratch.columns, "t");
     pg_array_text(&to[0], id);
     enum err err = pg_query_columns(pg, SQL_WAITING_OF, &store->scratch.columns, error);
-    struct queue queue = {0};
+    struct lifecycle_queue queue = {0};
     for (int i = 0; !err && i < pg_rows(pg); i++) {
         if (pg_int(pg, i, 1) < row)
-            postgres_queue_add(&queue, (enum lifecycle_state)pg_int(pg, i, 2), pg_bool(pg, i, 3));
+            lifecycle_queue_add(&queue, (enum lifecycle_state)pg_int(pg, i, 2), pg_bool(pg, i, 3));
     }
-    *ret_blocked = postgres_queue_blocks(&queue, adds_only);
+    *ret_blocked = lifecycle_queue_blocks(&queue, adds_only);
     return err;
-}
-
-/* No delay is longer than the last one: if it seems so, the clock has gone back. */
-static bool is_due(int64_t next_ms, int64_t now_ms)
-{
-    return next_ms <= now_ms || next_ms > now_ms + lifecycle_delay_ms(LIFECYCLE_RETRIES);
 }
 
 /* Looks through all that wait, in the result, for the one that has been due for longest; 0: none.
@@ -67,28 +40,21 @@ static int64_t find_due(struct pg *pg, int64_t now_ms)
 {
     int64_t found = 0;
     int64_t due_ms = INT64_MAX;
-    struct queue queue = {0};
+    struct lifecycle_queue queue = {0};
     for (int row = 0; row < pg_rows(pg); row++) {
         if (row == 0 || !slice_equal(pg_slice(pg, row, 0), pg_slice(pg, row - 1, 0)))
-            queue = (struct queue){0};
+            queue = (struct lifecycle_queue){0};
         enum lifecycle_state state = (enum lifecycle_state)pg_int(pg, row, 2);
         int64_t next_ms = pg_time(pg, row, 3);
         bool adds_only = pg_bool(pg, row, 4);
-        if (state != LIFECYCLE_FAILED && !postgres_queue_blocks(&queue, adds_only) &&
-            is_due(next_ms, now_ms) && next_ms < due_ms) {
+        if (state != LIFECYCLE_FAILED && !lifecycle_queue_blocks(&queue, adds_only) &&
+            lifecycle_is_due(next_ms, now_ms) && next_ms < due_ms) {
             due_ms = next_ms;
             found = pg_int(pg, row, 1);
         }
-        postgres_queue_add(&queue, state, adds_only);
+        lifecycle_queue_add(&queue, state, adds_only);
     }
     return found;
-}
-
-static void copy_event_id(struct slice from, unsigned char *to)
-{
-    memset(to, 0, STORE_EVENT_ID_BYTES);
-    if (from.size == STORE_EVENT_ID_BYTES)
-        memcpy(to, from.data, from.size);
 }
 
 static enum err visit_life(struct postgres_store *store, int64_t row, store_letter_fn *visit,
@@ -111,7 +77,7 @@ static enum err visit_life(struct postgres_store *store, int64_t row, store_lett
         .retry_count = (uint32_t)pg_int(pg, 0, 6),
         .created_ms = pg_time(pg, 0, 7),
     };
-    copy_event_id(pg_slice(pg, 0, 1), letter.event_id);
+    stores_copy_event_id(pg_slice(pg, 0, 1), letter.event_id);
     visit(arg, &letter);
     return ERR_OK;
 }
@@ -143,7 +109,7 @@ static enum err find_life(struct postgres_store *store, const unsigned char *eve
 {
     struct pg *pg = &store->pg;
     pg_args(pg);
-    pg_arg_bytes(pg, event_slice(event_id));
+    pg_arg_bytes(pg, stores_event_slice(event_id));
     enum err err = pg_query(pg, SQL_LIFE_BY_EVENT, error);
     if (err)
         return err;
@@ -319,7 +285,7 @@ static enum err try_again(struct postgres_store *store, void *arg, struct error 
     if (!err && life.state == LIFECYCLE_FAILED)
         err = ERR_NOT_FOUND;
     if (!err)
-        err = is_blocked(store, unit->id, postgres_adds_only(unit), life.row, &blocked, error);
+        err = is_blocked(store, unit->id, stores_adds_only(unit), life.row, &blocked, error);
     if (!err && blocked)
         err = ERR_BUSY;
     if (!err)
@@ -370,7 +336,7 @@ static enum err next_letter(struct postgres_store *store, const unsigned char *e
     struct pg *pg = &store->pg;
     pg_args(pg);
     if (event_id)
-        pg_arg_bytes(pg, event_slice(event_id));
+        pg_arg_bytes(pg, stores_event_slice(event_id));
     else
         pg_arg_int(pg, after_row);
     enum err err = pg_query(pg, event_id ? SQL_LETTER_FIND : SQL_LETTER_NEXT, error);
@@ -381,7 +347,7 @@ static enum err next_letter(struct postgres_store *store, const unsigned char *e
     struct slice id = pg_text(pg, 0, 2);
     struct slice raw = pg_slice(pg, 0, 3);
     ret_letter->row = pg_int(pg, 0, 0);
-    copy_event_id(pg_slice(pg, 0, 1), ret_letter->event_id);
+    stores_copy_event_id(pg_slice(pg, 0, 1), ret_letter->event_id);
     store->raw.size = 0;
     (void)buffer_append_slice(&store->raw, raw);
     (void)buffer_append_slice(&store->raw, id);
@@ -401,10 +367,9 @@ static enum err remove_letter(struct postgres_store *store, const struct letter 
 static enum err note_letter(struct postgres_store *store, const struct letter *letter,
                             struct slice what, int64_t now_ms, struct error *error)
 {
-    char text[2 * STORE_EVENT_ID_BYTES + 16] = "event ";
-    for (unsigned i = 0; i < STORE_EVENT_ID_BYTES; i++)
-        snprintf(text + 6 + 2 * (size_t)i, 3, "%02x", letter->event_id[i]);
-    return postgres_audit_add(store, now_ms, what, letter->id, slice_of(text), error);
+    char text[STORES_LETTER_TEXT_BYTES];
+    return postgres_audit_add(store, now_ms, what, letter->id,
+                              stores_letter_text(letter->event_id, text), error);
 }
 
 static enum err redrive_letter(struct postgres_store *store, const struct letter *letter,
@@ -472,10 +437,10 @@ static enum err add_discarded(struct postgres_store *store, const struct letter 
     int64_t count;
     while (!err && next_count(&delta, &name, &count)) {
         struct number sum = number_of(count);
-        char id[COUNT_ID_BYTES];
+        char id[STORES_COUNT_ID_BYTES];
         if (name.size <= LIMIT_KIND_BYTES)
-            err = postgres_base_add(store, postgres_count_id(letter->id, name, id), &zero, &sum,
-                                    error);
+            err =
+                postgres_base_add(store, stores_count_id(letter->id, name, id), &zero, &sum, error);
     }
     return err;
 }

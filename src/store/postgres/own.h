@@ -29,6 +29,7 @@
 #include "core/sets.h"
 #include "core/settings.h"
 #include "core/store.h"
+#include "core/stores.h"
 #include "store/postgres/known.h"
 #include "store/postgres/met.h"
 #include "store/postgres/pg.h"
@@ -185,12 +186,6 @@ enum err postgres_entry_lock(struct postgres_store *store, struct slice id, stru
 enum err postgres_units_apply(struct postgres_store *store, struct work *works, size_t count,
                               struct error *error);
 
-static inline bool postgres_adds_only(const struct store_unit *unit)
-{
-    return !unit->is_item && !unit->is_gone && !unit->is_new && !unit->has_create &&
-           !unit->has_deadline;
-}
-
 static inline int64_t *postgres_deltas(struct postgres_store *store, const struct work *work)
 {
     return store->scratch.deltas + work->at * store->scratch.stride;
@@ -201,10 +196,6 @@ static inline int64_t *postgres_deltas(struct postgres_store *store, const struc
 /* The unit's delta as text, to store->delta: what it did; or what it ought to do. */
 void postgres_delta_done(struct postgres_store *store, const struct work *work);
 void postgres_delta_expected(struct postgres_store *store, const struct store_unit *unit);
-/* Moves counts by what the reaction says of itself: of an erased user, and of a unit that is not
- * applied, only these can be followed. */
-void postgres_count_claimed(const struct kind_names *kinds, const struct store_reaction *reaction,
-                            int64_t *deltas);
 
 /* --- rows.c, sets.c: the members of items, works whose unit is a living item --- */
 
@@ -249,15 +240,6 @@ enum err postgres_redrive(struct store *base, const unsigned char *event_id, int
 enum err postgres_discard(struct store *base, const unsigned char *event_id, int64_t now_ms,
                           uint64_t *ret_count, struct error *error);
 
-/* What the earlier units of an id mean for a later one. */
-struct queue {
-    bool waits;       /* one is PENDING or RETRYING */
-    bool has_letter;  /* one is a dead letter that only adds */
-    bool has_barrier; /* one is a dead letter that does more */
-};
-bool postgres_queue_blocks(const struct queue *queue, bool adds_only);
-void postgres_queue_add(struct queue *queue, enum lifecycle_state state, bool adds_only);
-
 /* --- apply.c --- */
 
 /* Makes works of the units, sorted by id, and finds out their users. */
@@ -270,9 +252,6 @@ enum err postgres_apply(struct store *base, struct store_batch *batch, struct er
 /* Within a transaction. */
 enum err postgres_audit_add(struct postgres_store *store, int64_t time_ms, struct slice what,
                             struct slice id, struct slice text, struct error *error);
-/* The id of an item's count: item/kind, written to `to`. Ids may hold any byte. */
-#define COUNT_ID_BYTES (LIMIT_ID_BYTES + 1 + LIMIT_KIND_BYTES)
-struct slice postgres_count_id(struct slice item, struct slice kind, char to[COUNT_ID_BYTES]);
 enum err postgres_base_add(struct postgres_store *store, struct slice id, const struct number *sum,
                            const struct number *discarded, struct error *error);
 /* Figures for stats(), after a commit. At once, or when they have become old. */

@@ -9,8 +9,8 @@ static void count_erased(struct postgres_store *store, const struct work *work)
 {
     for (size_t i = 0; i < work->unit->reaction_count; i++) {
         if (work->unit->reactions[i].erased)
-            postgres_count_claimed(&store->kinds, &work->unit->reactions[i],
-                                   postgres_deltas(store, work));
+            stores_count_claimed(&store->kinds, &work->unit->reactions[i],
+                                 postgres_deltas(store, work));
     }
 }
 

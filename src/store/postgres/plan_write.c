@@ -85,7 +85,7 @@ static enum err make_counters(struct postgres_store *store, const struct plan *p
 {
     bool is_plain_all = true;
     for (size_t i = 0; i < plan->make_count && is_plain_all; i++)
-        is_plain_all = postgres_adds_only(plan->make[i]->unit);
+        is_plain_all = stores_adds_only(plan->make[i]->unit);
     struct pg_array *to =
         pg_columns_begin(&store->scratch.columns, is_plain_all ? "timn" : "timnti");
     for (size_t i = 0; i < plan->make_count; i++) {

@@ -1,18 +1,8 @@
 /* query.c - lists for people: lives of units, dead letters, history, audit trail. Newest first. */
-#include <assert.h>
-#include <string.h>
 
 #include "base/decimal.h"
 #include "store/postgres/own.h"
 #include "store/postgres/reader.h"
-
-static void copy_event_id(struct pg *pg, int row, int column, unsigned char *to)
-{
-    struct slice event_id = pg_slice(pg, row, column);
-    memset(to, 0, STORE_EVENT_ID_BYTES);
-    if (event_id.size == STORE_EVENT_ID_BYTES)
-        memcpy(to, event_id.data, event_id.size);
-}
 
 /* A walk backwards: the first two arguments are cursor and limit. */
 static void walk_back(struct postgres_reader *reader, uint64_t cursor, uint32_t limit)
@@ -42,14 +32,6 @@ static void end_list(struct postgres_reader *reader, struct list *list)
 
 /* ---- lives ---- */
 
-static bool life_matches(const struct store_life *life, const struct store_life_filter *filter)
-{
-    return (!filter->has_state || life->state == filter->state) &&
-           (filter->id.size == 0 || slice_equal(life->id, filter->id)) &&
-           (filter->since_ms == 0 || life->created_ms >= filter->since_ms) &&
-           (filter->until_ms == 0 || life->created_ms <= filter->until_ms);
-}
-
 static void read_life(struct pg *pg, int row, struct store_life *life)
 {
     *life = (struct store_life){
@@ -64,7 +46,7 @@ static void read_life(struct pg *pg, int row, struct store_life *life)
         .next_ms = pg_time(pg, row, 9),
         .reason = pg_text(pg, row, 10),
     };
-    copy_event_id(pg, row, 1, life->event_id);
+    stores_copy_event_id(pg_slice(pg, row, 1), life->event_id);
     if ((unsigned)life->state >= LIFECYCLE_STATES)
         life->state = LIFECYCLE_FAILED;
 }
@@ -95,7 +77,7 @@ static enum err list_lives(struct postgres_reader *reader, void *arg, struct err
     struct store_life life = {.row = 0};
     for (int row = 0; row < rows && found < list->limit; row++) {
         read_life(&reader->pg, row, &life);
-        if (!life_matches(&life, list->filter))
+        if (!stores_life_matches(&life, list->filter))
             continue;
         found++;
         list->visit_life(list->arg, &life);
@@ -128,7 +110,7 @@ static void visit_letter(struct pg *pg, int row, const struct list *list)
         .created_ms = pg_time(pg, row, 9),
         .failed_ms = pg_time(pg, row, 10),
     };
-    copy_event_id(pg, row, 1, letter.event_id);
+    stores_copy_event_id(pg_slice(pg, row, 1), letter.event_id);
     list->visit_letter(list->arg, &letter);
 }
 

@@ -1,5 +1,4 @@
 /* tend.c - what keeps the tables small and right: thinning, mending, bases, the audit trail. */
-#include <assert.h>
 #include <string.h>
 
 #include "store/postgres/own.h"
@@ -30,16 +29,6 @@ enum err postgres_base_add(struct postgres_store *store, struct slice id, const 
     pg_arg_number(pg, sum);
     pg_arg_number(pg, discarded);
     return pg_query(pg, SQL_TEND_BASE_ADD, error);
-}
-
-struct slice postgres_count_id(struct slice item, struct slice kind, char to[COUNT_ID_BYTES])
-{
-    assert(item.size <= LIMIT_ID_BYTES && kind.size <= LIMIT_KIND_BYTES);
-
-    memcpy(to, item.data, item.size);
-    to[item.size] = '/';
-    memcpy(to + item.size + 1, kind.data, kind.size);
-    return (struct slice){to, item.size + 1 + kind.size};
 }
 
 /* What is refused here is not the fault of any unit. */

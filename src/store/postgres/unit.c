@@ -61,7 +61,7 @@ static enum err find_entries(struct postgres_store *store, struct work *const *w
 /* One that has a row, as far as we know, and is added to. */
 static bool is_plain(const struct postgres_store *store, const struct work *work)
 {
-    return postgres_adds_only(work->unit) && work->unit->last_ms != 0 &&
+    return stores_adds_only(work->unit) && work->unit->last_ms != 0 &&
            known_has(&store->counters, work->hash);
 }
 
@@ -113,10 +113,10 @@ static enum err forget_discarded(struct postgres_store *store, struct work *cons
         if (unit->code || (!unit->is_gone && !unit->is_new))
             continue;
         pg_array_text(&to[0], unit->id);
-        char id[COUNT_ID_BYTES];
+        char id[STORES_COUNT_ID_BYTES];
         for (unsigned kind = 1; unit->is_item && kind <= store->kinds.count; kind++)
             pg_array_text(&to[0],
-                          postgres_count_id(unit->id, kind_names_at(&store->kinds, kind), id));
+                          stores_count_id(unit->id, kind_names_at(&store->kinds, kind), id));
     }
     return pg_query_columns(&store->pg, SQL_BASES_FORGET, &store->scratch.columns, error);
 }

@@ -15,13 +15,6 @@ static enum err run_plain(struct sqlite_store *store, enum statement which, stru
     return statement ? db_run(&store->db, statement, error) : ERR_UNAVAILABLE;
 }
 
-static const char *const place_names[PLACE_COUNT] = {
-    [PLACE_HOT] = "memory",
-    [PLACE_HOT_MEMBERS] = "members in memory",
-    [PLACE_STORE] = "store",
-    [PLACE_STORE_MEMBERS] = "members in the store",
-};
-
 /* ---- what comes before the units: kinds and users ---- */
 
 static enum err add_kind(struct sqlite_store *store, struct slice name, struct error *error)
@@ -64,22 +57,14 @@ static bool is_refusal(enum err err)
     return err == ERR_REFUSED || err == ERR_CORRUPT;
 }
 
-static struct slice raw_of(struct sqlite_store *store, const struct store_batch *batch, size_t i)
-{
-    if (!batch->raw)
-        return batch->units[i].raw;
-    store->raw.size = 0;
-    batch->raw(batch->raw_arg, i, &store->raw);
-    return buffer_slice(&store->raw);
-}
-
 /* Writes down a unit that has to wait. */
 static enum err set_aside(struct sqlite_store *store, struct store_batch *batch, size_t i,
                           enum lifecycle_state state, struct error *error)
 {
     struct store_unit *unit = &batch->units[i];
     unit_expect(store, unit);
-    return lives_add(store, unit, state, batch->now_ms, raw_of(store, batch, i), error);
+    return lives_add(store, unit, state, batch->now_ms, stores_raw_of(batch, i, &store->raw),
+                     error);
 }
 
 static enum err pass_or_wait(struct sqlite_store *store, struct store_batch *batch, size_t i,
@@ -236,11 +221,7 @@ static enum err add_poison(struct sqlite_store *store, const struct store_poison
 static enum err add_repair(struct sqlite_store *store, const struct event *repair,
                            struct error *error)
 {
-    store->text.size = 0;
-    (void)buffer_printf(&store->text, "%s was wrong%s%.*s: put right by ",
-                        place_names[repair->place % PLACE_COUNT], repair->kind.size > 0 ? ", " : "",
-                        SLICE_ARGS(repair->kind));
-    (void)number_format(&repair->amount, &store->text);
+    stores_repair_text(repair, &store->text);
     return audit_add(store, repair->time_ms, SLICE("repair"), repair->id,
                      buffer_slice(&store->text), error);
 }

@@ -18,11 +18,6 @@ struct life {
     bool adds_only;
 };
 
-static struct slice event_slice(const unsigned char *event_id)
-{
-    return (struct slice){(const char *)event_id, STORE_EVENT_ID_BYTES};
-}
-
 static enum err load_count(struct sqlite_store *store, enum statement which, uint64_t *ret_count,
                            struct error *error)
 {
@@ -73,11 +68,11 @@ static enum err waiting_add(struct sqlite_store *store, const struct store_unit 
     if (!statement)
         return ERR_UNAVAILABLE;
     db_bind_int(statement, 1, row);
-    db_bind_blob(statement, 2, event_slice(unit->event_id));
+    db_bind_blob(statement, 2, stores_event_slice(unit->event_id));
     db_bind_text(statement, 3, unit->id);
     db_bind_int(statement, 4, state);
     db_bind_int(statement, 5, next_ms);
-    db_bind_int(statement, 6, unit_adds_only(unit));
+    db_bind_int(statement, 6, stores_adds_only(unit));
     db_bind_blob(statement, 7, raw);
     store->waiting[state]++;
     return db_run(&store->db, statement, error);
@@ -126,7 +121,7 @@ enum err lives_add(struct sqlite_store *store, const struct store_unit *unit,
     bool done = state == LIFECYCLE_SUCCESS;
     uint32_t retry_count = state == LIFECYCLE_RETRYING ? 1 : 0;
     int64_t next_ms = retry_count > 0 ? now_ms + lifecycle_delay_ms(retry_count) : 0;
-    db_bind_blob(statement, 1, event_slice(unit->event_id));
+    db_bind_blob(statement, 1, stores_event_slice(unit->event_id));
     db_bind_text(statement, 2, unit->id);
     delta_bind(statement, 3, buffer_slice(&store->delta));
     db_bind_int(statement, 4, state);
@@ -156,28 +151,6 @@ enum err lives_add(struct sqlite_store *store, const struct store_unit *unit,
 
 /* ---- who waits for whom ---- */
 
-/* What the earlier units of an id mean for a later one. */
-struct queue {
-    bool waits;       /* one is PENDING or RETRYING */
-    bool has_letter;  /* one is a dead letter that only adds */
-    bool has_barrier; /* one is a dead letter that does more */
-};
-
-static bool queue_blocks(const struct queue *queue, bool adds_only)
-{
-    return queue->waits || queue->has_barrier || (queue->has_letter && !adds_only);
-}
-
-static void queue_add(struct queue *queue, enum lifecycle_state state, bool adds_only)
-{
-    if (state != LIFECYCLE_FAILED)
-        queue->waits = true;
-    else if (adds_only)
-        queue->has_letter = true;
-    else
-        queue->has_barrier = true;
-}
-
 enum err lives_blocked(struct sqlite_store *store, const struct store_unit *unit,
                        uint64_t before_row, bool *ret_blocked, struct error *error)
 {
@@ -186,21 +159,16 @@ enum err lives_blocked(struct sqlite_store *store, const struct store_unit *unit
     if (!statement)
         return ERR_UNAVAILABLE;
     db_bind_text(statement, 1, unit->id);
-    struct queue queue = {0};
+    struct lifecycle_queue queue = {0};
     enum err err;
     while (!(err = db_step(&store->db, statement, error))) {
         if ((uint64_t)db_int(statement, 0) >= before_row)
             continue;
-        queue_add(&queue, (enum lifecycle_state)db_int(statement, 1), db_int(statement, 2) != 0);
+        lifecycle_queue_add(&queue, (enum lifecycle_state)db_int(statement, 1),
+                            db_int(statement, 2) != 0);
     }
-    *ret_blocked = queue_blocks(&queue, unit_adds_only(unit));
+    *ret_blocked = lifecycle_queue_blocks(&queue, stores_adds_only(unit));
     return err == ERR_NOT_FOUND ? ERR_OK : err;
-}
-
-/* No delay is longer than the last one: if it seems so, the clock has gone back. */
-static bool is_due(int64_t next_ms, int64_t now_ms)
-{
-    return next_ms <= now_ms || next_ms > now_ms + lifecycle_delay_ms(LIFECYCLE_RETRIES);
 }
 
 /* Looks through all that wait for the one that has been due for longest. */
@@ -212,7 +180,7 @@ static enum err find_due(struct sqlite_store *store, int64_t now_ms, int64_t *re
         return ERR_UNAVAILABLE;
     *ret_row = 0;
     int64_t due_ms = INT64_MAX;
-    struct queue queue = {0};
+    struct lifecycle_queue queue = {0};
     struct buffer *id = &store->text;
     id->size = 0;
     enum err err;
@@ -221,17 +189,17 @@ static enum err find_due(struct sqlite_store *store, int64_t now_ms, int64_t *re
         if (!slice_equal(next, buffer_slice(id))) {
             id->size = 0;
             (void)buffer_append_slice(id, next);
-            queue = (struct queue){0};
+            queue = (struct lifecycle_queue){0};
         }
         enum lifecycle_state state = (enum lifecycle_state)db_int(statement, 2);
         int64_t next_ms = db_int(statement, 3);
         bool adds_only = db_int(statement, 4) != 0;
-        if (state != LIFECYCLE_FAILED && !queue_blocks(&queue, adds_only) &&
-            is_due(next_ms, now_ms) && next_ms < due_ms) {
+        if (state != LIFECYCLE_FAILED && !lifecycle_queue_blocks(&queue, adds_only) &&
+            lifecycle_is_due(next_ms, now_ms) && next_ms < due_ms) {
             due_ms = next_ms;
             *ret_row = db_int(statement, 1);
         }
-        queue_add(&queue, state, adds_only);
+        lifecycle_queue_add(&queue, state, adds_only);
     }
     return err == ERR_NOT_FOUND ? ERR_OK : err;
 }
@@ -284,7 +252,7 @@ static enum err find_life(struct sqlite_store *store, const unsigned char *event
     sqlite3_stmt *statement = db_take(&store->db, SQL_LIFE_BY_EVENT, error);
     if (!statement)
         return ERR_UNAVAILABLE;
-    db_bind_blob(statement, 1, event_slice(event_id));
+    db_bind_blob(statement, 1, stores_event_slice(event_id));
     enum err err = db_step(&store->db, statement, error);
     if (err)
         return err;
@@ -481,19 +449,16 @@ static enum err next_letter(struct sqlite_store *store, const unsigned char *eve
     if (!statement)
         return ERR_UNAVAILABLE;
     if (event_id)
-        db_bind_blob(statement, 1, event_slice(event_id));
+        db_bind_blob(statement, 1, stores_event_slice(event_id));
     else
         db_bind_int(statement, 1, after_row);
     enum err err = db_step(&store->db, statement, error);
     if (err)
         return err;
-    struct slice found = db_slice(statement, 1);
     struct slice id = db_slice(statement, 2);
     struct slice raw = db_slice(statement, 3);
     ret_letter->row = db_int(statement, 0);
-    memset(ret_letter->event_id, 0, STORE_EVENT_ID_BYTES);
-    memcpy(ret_letter->event_id, found.data,
-           found.size < STORE_EVENT_ID_BYTES ? found.size : STORE_EVENT_ID_BYTES);
+    stores_copy_event_id(db_slice(statement, 1), ret_letter->event_id);
     store->raw.size = 0;
     (void)buffer_append_slice(&store->raw, raw);
     (void)buffer_append_slice(&store->raw, id);
@@ -517,10 +482,9 @@ static enum err remove_letter(struct sqlite_store *store, const struct letter *l
 static enum err note_letter(struct sqlite_store *store, const struct letter *letter,
                             struct slice what, int64_t now_ms, struct error *error)
 {
-    char text[2 * STORE_EVENT_ID_BYTES + 16] = "event ";
-    for (unsigned i = 0; i < STORE_EVENT_ID_BYTES; i++)
-        snprintf(text + 6 + 2 * (size_t)i, 3, "%02x", letter->event_id[i]);
-    return audit_add(store, now_ms, what, letter->id, slice_of(text), error);
+    char text[STORES_LETTER_TEXT_BYTES];
+    return audit_add(store, now_ms, what, letter->id, stores_letter_text(letter->event_id, text),
+                     error);
 }
 
 static enum err redrive_letter(struct sqlite_store *store, const struct letter *letter,
@@ -571,9 +535,9 @@ static enum err add_discarded(struct sqlite_store *store, const struct letter *l
     for (uint64_t left = counts.known; left && !err; left &= left - 1) {
         unsigned kind = (unsigned)__builtin_ctzll(left);
         struct number sum = number_of(counts.counts[kind]);
-        char id[COUNT_ID_BYTES];
-        err = base_add(store, count_id(letter->id, kind_names_at(&store->kinds, kind), id), &zero,
-                       &sum, error);
+        char id[STORES_COUNT_ID_BYTES];
+        err = base_add(store, stores_count_id(letter->id, kind_names_at(&store->kinds, kind), id),
+                       &zero, &sum, error);
     }
     return err;
 }

@@ -24,6 +24,7 @@
 #include "core/sets.h"
 #include "core/settings.h"
 #include "core/store.h"
+#include "core/stores.h"
 #include "store/sqlite/db.h"
 #include "store/sqlite/ids.h"
 #include "store/sqlite/sqlite.h"
@@ -176,7 +177,6 @@ void counts_format(const struct kind_counts *counts, const struct kind_names *ki
 enum err unit_apply(struct sqlite_store *store, const struct store_unit *unit, struct error *error);
 /* The delta that it ought to have, when it was not applied. */
 void unit_expect(struct sqlite_store *store, const struct store_unit *unit);
-bool unit_adds_only(const struct store_unit *unit);
 
 enum err entry_find(struct sqlite_store *store, struct slice id, struct entry *ret_entry,
                     sqlite3_stmt **ret_statement, struct error *error);
@@ -241,9 +241,6 @@ enum err sqlite_apply(struct store *base, struct store_batch *batch, struct erro
 
 enum err audit_add(struct sqlite_store *store, int64_t time_ms, struct slice what, struct slice id,
                    struct slice text, struct error *error);
-/* The id of an item's count: item/kind, written to `to`. Ids may hold any byte. */
-#define COUNT_ID_BYTES (LIMIT_ID_BYTES + 1 + LIMIT_KIND_BYTES)
-struct slice count_id(struct slice item, struct slice kind, char to[COUNT_ID_BYTES]);
 
 /* What was deleted takes its discarded letters along. */
 enum err base_forget_discarded(struct sqlite_store *store, struct slice id, struct error *error);

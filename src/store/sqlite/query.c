@@ -17,14 +17,6 @@ static struct slice text_of(sqlite3_stmt *statement, int column)
     return (struct slice){data, (size_t)sqlite3_column_bytes(statement, column)};
 }
 
-static void copy_event_id(sqlite3_stmt *statement, int column, unsigned char *to)
-{
-    struct slice event_id = db_slice(statement, column);
-    memset(to, 0, STORE_EVENT_ID_BYTES);
-    if (event_id.size == STORE_EVENT_ID_BYTES)
-        memcpy(to, event_id.data, event_id.size);
-}
-
 /* A walk backwards: binds cursor and limit. */
 static sqlite3_stmt *walk_back(struct sqlite_reader *reader, enum statement which, uint64_t cursor,
                                uint32_t limit, struct error *error)
@@ -48,14 +40,6 @@ static enum err end_walk(struct sqlite_reader *reader, enum err err, uint32_t se
 
 /* ---- lives ---- */
 
-static bool life_matches(const struct store_life *life, const struct store_life_filter *filter)
-{
-    return (!filter->has_state || life->state == filter->state) &&
-           (filter->id.size == 0 || slice_equal(life->id, filter->id)) &&
-           (filter->since_ms == 0 || life->created_ms >= filter->since_ms) &&
-           (filter->until_ms == 0 || life->created_ms <= filter->until_ms);
-}
-
 static void read_life(sqlite3_stmt *statement, struct store_life *life)
 {
     *life = (struct store_life){
@@ -70,7 +54,7 @@ static void read_life(sqlite3_stmt *statement, struct store_life *life)
         .next_ms = db_int(statement, 9),
         .reason = db_slice(statement, 10),
     };
-    copy_event_id(statement, 1, life->event_id);
+    stores_copy_event_id(db_slice(statement, 1), life->event_id);
     if ((unsigned)life->state >= LIFECYCLE_STATES)
         life->state = LIFECYCLE_FAILED;
 }
@@ -103,7 +87,7 @@ enum err sqlite_lives(struct store_reader *base, const struct store_life_filter 
     while (found < limit && !(err = db_step(reader->db, statement, error))) {
         seen++;
         read_life(statement, &life);
-        if (!life_matches(&life, filter))
+        if (!stores_life_matches(&life, filter))
             continue;
         found++;
         visit(arg, &life);
@@ -130,7 +114,7 @@ static void visit_letter(sqlite3_stmt *statement, store_letter_fn *visit, void *
         .created_ms = db_int(statement, 9),
         .failed_ms = db_int(statement, 10),
     };
-    copy_event_id(statement, 1, letter.event_id);
+    stores_copy_event_id(db_slice(statement, 1), letter.event_id);
     visit(arg, &letter);
 }
 

@@ -1,10 +1,7 @@
 /* What keeps the file small, right and discreet: thinning, mending, bases, erasing. */
-#include <assert.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/hash.h"
-#include "core/event.h"
 #include "core/raw.h"
 #include "core/user.h"
 #include "store/sqlite/own.h"
@@ -71,16 +68,6 @@ enum err base_add(struct sqlite_store *store, struct slice id, const struct numb
     return statement ? err : ERR_UNAVAILABLE;
 }
 
-struct slice count_id(struct slice item, struct slice kind, char to[COUNT_ID_BYTES])
-{
-    assert(item.size <= LIMIT_ID_BYTES && kind.size <= LIMIT_KIND_BYTES);
-
-    memcpy(to, item.data, item.size);
-    to[item.size] = '/';
-    memcpy(to + item.size + 1, kind.data, kind.size);
-    return (struct slice){to, item.size + 1 + kind.size};
-}
-
 static enum err forget_discarded(struct sqlite_store *store, struct slice id, struct error *error)
 {
     sqlite3_stmt *statement = db_take(&store->db, SQL_BASE_FORGET, error);
@@ -92,11 +79,11 @@ static enum err forget_discarded(struct sqlite_store *store, struct slice id, st
 
 enum err base_forget_discarded(struct sqlite_store *store, struct slice id, struct error *error)
 {
-    char name[COUNT_ID_BYTES];
+    char name[STORES_COUNT_ID_BYTES];
     enum err err = forget_discarded(store, id, error);
     for (unsigned kind = 1; kind <= store->kinds.count && !err; kind++)
-        err =
-            forget_discarded(store, count_id(id, kind_names_at(&store->kinds, kind), name), error);
+        err = forget_discarded(store, stores_count_id(id, kind_names_at(&store->kinds, kind), name),
+                               error);
     return err;
 }
 
@@ -440,24 +427,6 @@ static enum err erase_name(struct sqlite_store *store, struct slice user, struct
     return err;
 }
 
-/* Takes the user out of raw events. What cannot be read has no users, only bytes: those that
- * look like the name are overwritten. */
-static void scrub_raw(struct buffer *bytes, struct slice user)
-{
-    struct slice raw = buffer_slice(bytes);
-    struct slice section;
-    uint64_t changed;
-    while (raw_next(&raw, &section))
-        (void)section_erase(bytes->data + (section.data - bytes->data), section.size, user,
-                            &changed, NULL);
-    char *at = bytes->data;
-    char *end = at + bytes->size;
-    uint32_t number;
-    while (!user_is_numeric(user, &number) &&
-           (at = memmem(at, (size_t)(end - at), user.data, user.size)) != NULL)
-        memset(at, '~', user.size);
-}
-
 static enum err scrub_raws(struct sqlite_store *store, struct slice user, enum statement read,
                            enum statement write, struct error *error)
 {
@@ -471,7 +440,7 @@ static enum err scrub_raws(struct sqlite_store *store, struct slice user, enum s
             continue;
         store->raw.size = 0;
         (void)buffer_append_slice(&store->raw, raw);
-        scrub_raw(&store->raw, user);
+        raw_erase(&store->raw, user);
         sqlite3_stmt *update = db_take(&store->db, write, error);
         if (!update) {
             sqlite3_reset(statement);

@@ -1,7 +1,5 @@
 /* What one unit does. The sets decide: a user who is in a set of the item is a member, and a
  * count moves by what a set has gained or lost, whatever the events say was held before. */
-#include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -274,18 +272,6 @@ static enum err touch_of(struct sqlite_store *store, const struct store_reaction
     return err;
 }
 
-/* Of an erased user only the counts can be followed. */
-static void count_erased(struct sqlite_store *store, const struct store_reaction *reaction,
-                         int64_t deltas[SETS_KINDS])
-{
-    unsigned before = kind_names_find(&store->kinds, reaction->before);
-    unsigned after = kind_names_find(&store->kinds, reaction->after);
-    if (before != 0 && before < SETS_KINDS)
-        deltas[before]--;
-    if (after != 0 && after < SETS_KINDS)
-        deltas[after]++;
-}
-
 /* The touches of a unit, sorted by slice; starts[s] is where slice s begins. */
 static enum err gather_by_slice(struct sqlite_store *store, const struct store_reaction *reactions,
                                 size_t count, size_t starts[STATE_SLICES + 1],
@@ -303,7 +289,7 @@ static enum err gather_by_slice(struct sqlite_store *store, const struct store_r
     memcpy(next, starts, sizeof(next));
     for (size_t i = 0; i < count; i++) {
         if (reactions[i].erased) {
-            count_erased(store, &reactions[i], deltas);
+            stores_count_claimed(&store->kinds, &reactions[i], deltas);
             continue;
         }
         enum err err = touch_of(store, &reactions[i],
@@ -322,7 +308,7 @@ static enum err gather(struct sqlite_store *store, const struct store_reaction *
     size_t gathered = 0;
     for (size_t i = 0; i < count; i++) {
         if (reactions[i].erased) {
-            count_erased(store, &reactions[i], deltas);
+            stores_count_claimed(&store->kinds, &reactions[i], deltas);
             continue;
         }
         enum err err = touch_of(store, &reactions[i], &store->touches[gathered++], error);
@@ -491,12 +477,6 @@ static enum err write_history(struct sqlite_store *store, const struct store_uni
 
 /* ---- units ---- */
 
-bool unit_adds_only(const struct store_unit *unit)
-{
-    return !unit->is_item && !unit->is_gone && !unit->is_new && !unit->has_create &&
-           !unit->has_deadline;
-}
-
 static void write_deltas(struct sqlite_store *store, const int64_t deltas[SETS_KINDS])
 {
     struct kind_counts counts = {.known = 0};
@@ -523,7 +503,7 @@ void unit_expect(struct sqlite_store *store, const struct store_unit *unit)
     }
     int64_t deltas[SETS_KINDS] = {0};
     for (size_t i = 0; i < unit->reaction_count; i++)
-        count_erased(store, &unit->reactions[i], deltas);
+        stores_count_claimed(&store->kinds, &unit->reactions[i], deltas);
     write_deltas(store, deltas);
 }
 

@@ -103,8 +103,33 @@ TEST(names_are_read_back)
     assert_false(lifecycle_parse(SLICE(""), &read));
 }
 
+TEST(what_is_due_later_than_any_delay_is_due_now)
+{
+    int64_t longest_ms = lifecycle_delay_ms(LIFECYCLE_RETRIES);
+    assert_true(lifecycle_is_due(1000, 1000));
+    assert_false(lifecycle_is_due(1001, 1000));
+    assert_false(lifecycle_is_due(1000 + longest_ms, 1000));
+    assert_true(lifecycle_is_due(1001 + longest_ms, 1000)); /* the clock has gone back */
+}
+
+TEST(a_unit_waits_for_those_before_it_but_sums_pass_the_letters_of_sums)
+{
+    struct lifecycle_queue queue = {0};
+    assert_false(lifecycle_queue_blocks(&queue, false));
+    lifecycle_queue_add(&queue, LIFECYCLE_FAILED, true);
+    assert_false(lifecycle_queue_blocks(&queue, true));
+    assert_true(lifecycle_queue_blocks(&queue, false));
+    struct lifecycle_queue behind_barrier = queue;
+    lifecycle_queue_add(&behind_barrier, LIFECYCLE_FAILED, false);
+    assert_true(lifecycle_queue_blocks(&behind_barrier, true));
+    lifecycle_queue_add(&queue, LIFECYCLE_RETRYING, true);
+    assert_true(lifecycle_queue_blocks(&queue, true));
+}
+
 RUN(cmocka_unit_test(every_move_in_every_state_leads_where_the_picture_says),
     cmocka_unit_test(what_is_no_state_and_no_move_is_refused),
     cmocka_unit_test(a_refusal_is_a_retry_five_times_and_then_a_failure),
     cmocka_unit_test(delays_double_from_one_second_to_sixteen),
-    cmocka_unit_test(names_are_read_back))
+    cmocka_unit_test(names_are_read_back),
+    cmocka_unit_test(what_is_due_later_than_any_delay_is_due_now),
+    cmocka_unit_test(a_unit_waits_for_those_before_it_but_sums_pass_the_letters_of_sums))
