@@ -6,12 +6,12 @@ import contextlib
 import os
 import shutil
 
-from servers.process import HOST, free_port, keep_home, wait_until
+from servers.process import HOST, Kept, free_port, wait_until
 from servers.proxy import Proxy
 from servers.redis_server import Redis, client_library
 
 SLOTS = 16384
-FORMED_WITHIN_S = 30
+FORMED_WITHIN_S = 60
 MOVE_KEYS = 100  # moved by one MIGRATE
 
 
@@ -81,7 +81,7 @@ class Node(Redis):
                 (shutil.rmtree if os.path.isdir(path) else os.remove)(path)
 
 
-class RedisCluster:
+class RedisCluster(Kept):
     """A cluster that ends with the `with`, or by remove().
 
     With `proxied` every node is reached through a fault proxy of its own, node.proxy."""
@@ -93,14 +93,6 @@ class RedisCluster:
                     **settings}
         self.primary_count = primaries
         self.nodes = [Node(proxied, **settings) for _ in range(primaries * (1 + replicas))]
-
-    def __enter__(self):
-        return self.start()
-
-    def __exit__(self, kind, *_):
-        if kind is not None:
-            keep_home()
-        self.remove()
 
     @property
     def url(self):
@@ -143,10 +135,10 @@ class RedisCluster:
 
     def failover(self, primary, force=False):
         """Lets a replica take over while the primary is well; with `force`, without asking it."""
-        replica = wait_until(lambda: self.replica_of(primary), 10, "a replica in step")
+        replica = wait_until(lambda: self.replica_of(primary), FORMED_WITHIN_S, "a replica in step")
         replica.call("CLUSTER", "FAILOVER", *(["FORCE"] if force else []))
-        wait_until(lambda: replica.role() == "master" and self._role(primary) != "master", 10,
-                   "the replica's taking over")
+        wait_until(lambda: replica.role() == "master" and self._role(primary) != "master",
+                   FORMED_WITHIN_S, "the replica's taking over")
         return replica
 
     def move_slots(self, slots, to, between=None):

@@ -12,7 +12,7 @@ import struct
 import subprocess
 import uuid
 
-from servers.process import (HOST, ROOT, Missing, Server, free_port, is_listening, keep_home,
+from servers.process import (HOST, ROOT, Kept, Missing, Server, free_port, is_listening,
                              need_program, wait_until)
 from servers.proxy import Proxy
 
@@ -129,7 +129,7 @@ class Broker(Server):
         }
 
 
-class Kafka:
+class Kafka(Kept):
     """Brokers that end with the `with`, or by remove(). Further settings of server.properties by a
     dictionary. With `proxied` every broker is reached through a fault proxy, broker.proxy."""
 
@@ -141,14 +141,6 @@ class Kafka:
         self.settings = settings or {}
         self.brokers = []
         self.brokers = [Broker(self, i + 1) for i in range(brokers)]
-
-    def __enter__(self):
-        return self.start()
-
-    def __exit__(self, kind, *_):
-        if kind is not None:
-            keep_home()
-        self.remove()
 
     @property
     def addresses(self):

@@ -120,7 +120,19 @@ def wait_until(is_true, timeout_s, what):
         time.sleep(0.02)
 
 
-class Server:
+class Kept:
+    """What is started and removed by a `with`. Its folder is kept when that ends badly."""
+
+    def __enter__(self):
+        return self.start()
+
+    def __exit__(self, kind, *_):
+        if kind is not None and not issubclass(kind, Missing):
+            keep_home()
+        self.remove()
+
+
+class Server(Kept):
     """A process with a folder of its own. Made by a `with`, or by start() and remove()."""
 
     name = "server"  # in messages and names of folders
@@ -152,14 +164,6 @@ class Server:
         """Ends what belongs to it beside the process."""
 
     # Its life.
-
-    def __enter__(self):
-        return self.start()
-
-    def __exit__(self, kind, *_):
-        if kind is not None and not issubclass(kind, Missing):
-            keep_home()
-        self.remove()
 
     def start(self, wait=True):
         """Starts it, on the ports that it has had before if there was a before."""

@@ -14,6 +14,7 @@ import time
 from deployment import TOPIC
 
 STORED_WITHIN_S = 90
+NO_LAG_WITHIN_S = 90
 SHOWN = 5  # of what differs
 
 
@@ -175,7 +176,7 @@ def lag_of(node):
     return node.metrics().get("tally_pipeline_lag_events", 0)
 
 
-def wait_no_lag(tally, within_s=30):
+def wait_no_lag(tally, within_s=NO_LAG_WITHIN_S):
     deadline = time.monotonic() + within_s
     while True:
         lags = [lag_of(node) for node in tally.nodes if node.is_running()]

@@ -8,9 +8,11 @@
 An engine is one of tests/servers; all of them are reached through fault proxies when a test asks for
 that. Nodes keep their ports when they are started again, as nodes behind names do."""
 
+import argparse
 import contextlib
 import http.client
 import os
+import random
 import re
 import sys
 import time
@@ -24,8 +26,7 @@ import servers  # noqa: E402  pylint: disable=wrong-import-position
 from servers.process import free_port  # noqa: E402  pylint: disable=wrong-import-position
 
 TOPIC = "tally-events"
-READY_WITHIN_S = 60
-SETTLED_WITHIN_S = 90
+READY_WITHIN_S = 120
 
 
 class Node(tallyd.Server):
@@ -217,6 +218,7 @@ class Case(tallyd.Case):
 
     shared = None
     flags = ()  # of its nodes
+    seed = None  # of chance()
     _shared = {}  # by class
 
     def run(self, result=None):
@@ -251,12 +253,29 @@ class Case(tallyd.Case):
         self.servers.append(node)
         self.addCleanup(self._end, node)
 
+    def chance(self):
+        """A source of random numbers, whose seed is said; --seed repeats a run."""
+        seed = self.seed if self.seed is not None else random.SystemRandom().getrandbits(32)
+        print(f"seed {seed}", file=sys.stderr)
+        return random.Random(seed)
+
     def deploy(self, *flags, serve=2, aggregate=2, both=0, **engines):
         """A deployment with nodes that are ready; `both`: so many that serve and aggregate."""
         tally = Deployment(self)
         tally.start_engines(**engines)
         tally.start_nodes({"serve": serve, "aggregate": aggregate, "all": both}, *flags)
         return tally
+
+
+def main(case, about, *numbers):
+    """Runs the tests of a file. These numbers of the case are also flags: --seed."""
+    parser = argparse.ArgumentParser(description=about)
+    for name in numbers:
+        parser.add_argument(f"--{name}", type=int, default=getattr(case, name))
+    for name, number in vars(parser.parse_args()).items():
+        setattr(case, name, number)
+    sys.argv[1:] = []
+    tallyd.main()
 
 
 class Owner:

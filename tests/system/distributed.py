@@ -16,9 +16,11 @@ import servers
 import tallyd
 from journal import Journal, Writer
 
-STORED_WITHIN_S = 20
+STORED_WITHIN_S = 60
+SAID_WITHIN_S = 60
 OUTBOX_MAX = 1000
-FLAGS = ("--flush-interval", "100ms", "--ack-timeout", "2s", "--outbox-max", str(OUTBOX_MAX))
+# An answer is weak when the log is known to be down, not because a busy machine was slow.
+FLAGS = ("--flush-interval", "100ms", "--ack-timeout", "10s", "--outbox-max", str(OUTBOX_MAX))
 
 
 class Small(deployment.Case):
@@ -186,7 +188,7 @@ class Cluster(Small, Words):
         finally:
             proxy.clear()
         tallyd.wait_until(lambda: self.node(0).ask(
-            "PUT", f"/v1/items/{item}/reactions/kim").json.get("ack") == "log", 30,
+            "PUT", f"/v1/items/{item}/reactions/kim").json.get("ack") == "log", SAID_WITHIN_S,
             "an answer that has waited for the log")
         self.wait_rows([(True,)], "SELECT array_agg(user_name) @> ARRAY['ann','bob','kim'] "
                        "FROM who_likes_what WHERE item = %s", item)
@@ -211,7 +213,7 @@ class Cluster(Small, Words):
         self.assertGreater(taken, OUTBOX_MAX / 2)
         self.wait_rows([(taken,)], "SELECT value FROM counters WHERE id = %s", counter)
         tallyd.wait_until(lambda: self.node(1).ask("POST", f"/v1/counters/{counter}/add",
-                                                   {"delta": 1}).status == 200, 30,
+                                                   {"delta": 1}).status == 200, SAID_WITHIN_S,
                           "a write that is taken again")
 
     def test_a_repetition_promises_no_more_than_the_log_has(self):
@@ -229,7 +231,7 @@ class Cluster(Small, Words):
                 self.assertEqual((answer["repeated"], answer["ack"]), (True, "hot"))
         finally:
             proxy.clear()
-        tallyd.wait_until(lambda: pay(self.node(1))["ack"] == "log", 30,
+        tallyd.wait_until(lambda: pay(self.node(1))["ack"] == "log", SAID_WITHIN_S,
                           "a repetition that the log has")
         self.wait_rows([(5,)], "SELECT value FROM counters WHERE id = %s", counter)
 
@@ -261,16 +263,16 @@ class Cluster(Small, Words):
             self.assertEqual(read(node)["value"], "64")
         away.proxy.set(hole=True)
         try:
-            tallyd.wait_until(lambda: lacks_shards(read()), 20, "an answer that lacks shards")
+            tallyd.wait_until(lambda: lacks_shards(read()), SAID_WITHIN_S, "an answer that lacks shards")
             self.assertEqual(read()["value"], "64")  # what they had is known
-            tallyd.wait_until(lambda: int(read(forgetful)["value"]) < 64, 20,
+            tallyd.wait_until(lambda: int(read(forgetful)["value"]) < 64, SAID_WITHIN_S,
                               "what they had is too old")
             self.assertTrue(lacks_shards(read(forgetful)))
         finally:
             away.proxy.clear()
         for node in (self.node(0), forgetful):
-            tallyd.wait_until(lambda node=node: not lacks_shards(read(node, "?exact=true")), 30,
-                              "all shards")
+            tallyd.wait_until(lambda node=node: not lacks_shards(read(node, "?exact=true")),
+                              SAID_WITHIN_S, "all shards")
             self.assertEqual(read(node, "?exact=true")["value"], "64")
 
     def test_others_can_read_the_events(self):
@@ -293,7 +295,7 @@ class Cluster(Small, Words):
                 status, text = node.readiness()
                 return status == expected and f"[-] {part} failed" in text
 
-            tallyd.wait_until(says_so, 20, f"a node without its {part} that says so")
+            tallyd.wait_until(says_so, SAID_WITHIN_S, f"a node without its {part} that says so")
             node.remove()
 
 

@@ -44,7 +44,8 @@ WRITERS = 3
 ITEMS = 4
 BEFORE = 1000  # acknowledged writes before the fault
 AFTER = 500  # after it, until all is taken to be well again
-WELL_WITHIN_S = 90
+WELL_WITHIN_S = 120
+LOST_WITHIN_S = 60
 LOSE = {"primary": "EVALSHA", "redis": "EVALSHA", "broker": KAFKA_PRODUCE, "postgres": "COMMIT"}
 BIG = 2 ** 53 + 1
 CROWD = 50
@@ -125,7 +126,9 @@ class Target:
     def lost(self):
         self.set_network(lose=self.lose, lose_every=3)
         time.sleep(self.pause_s)
-        assert sum(proxy.count().get("lost", 0) for proxy in self.proxies()), "nothing was lost"
+        tallyd.wait_until(
+            lambda: sum(proxy.count().get("lost", 0) for proxy in self.proxies()), LOST_WITHIN_S,
+            "a reply that was lost")
 
     def emptied(self):
         self.each("kill")

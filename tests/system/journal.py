@@ -24,9 +24,10 @@ import time
 import web
 
 BATCH_MAX = 40
-ANSWER_WITHIN_S = 15
+ANSWER_WITHIN_S = 30
 PAUSE_S = 0.05  # after a failure
-SETTLED_WITHIN_S = 60
+ACKNOWLEDGED_WITHIN_S = 120
+SETTLED_WITHIN_S = 120
 KINDS = ["like", "dislike"]
 SURE, WEAK, OPEN = "sure", "weak", "open"
 
@@ -296,7 +297,7 @@ class Journal:
     def acknowledged(self):
         return sum(n for name, n in self.counts().items() if name.startswith("ack "))
 
-    def wait_acknowledged(self, more, timeout_s=60):
+    def wait_acknowledged(self, more, timeout_s=ACKNOWLEDGED_WITHIN_S):
         """Waits until so many more writes were acknowledged than now."""
         want = self.acknowledged() + more
         deadline = time.monotonic() + timeout_s

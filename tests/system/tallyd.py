@@ -67,10 +67,8 @@ def pairs(flat):
     return dict(zip(flat[::2], flat[1::2]))
 
 
-class Connection:
-    """A raw client that keeps sending apart from receiving, for pipelines and for journals.
-
-    The end of the connection is a ConnectionError, however it comes about."""
+class Wire:
+    """A connection, and its bytes."""
 
     def __init__(self, port, host="127.0.0.1", timeout_s=REPLY_WITHIN_S):
         self.socket = socket.create_connection((host, port), timeout=timeout_s)
@@ -89,6 +87,12 @@ class Connection:
 
     def send_bytes(self, data):
         self.socket.sendall(data)
+
+
+class Connection(Wire):
+    """A raw client that keeps sending apart from receiving, for pipelines and for journals.
+
+    The end of the connection is a ConnectionError, however it comes about."""
 
     def send(self, *commands):
         """Sends commands, each a sequence of words, in one write."""

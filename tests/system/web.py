@@ -4,6 +4,8 @@ import http.client
 import json
 import socket
 
+import tallyd
+
 JSON = {"Content-Type": "application/json"}
 LINES = {"Content-Type": "application/x-ndjson"}
 
@@ -73,26 +75,10 @@ class Web:
         return self.ask("POST", "/v1/batch", body, {**LINES, **(headers or {})})
 
 
-class Raw:
+class Raw(tallyd.Wire):
     """Bytes as somebody might send them who does not mean well."""
 
-    def __init__(self, port, host="127.0.0.1", timeout_s=20):
-        self.socket = socket.create_connection((host, port), timeout=timeout_s)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.stream = self.socket.makefile("rb")
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.close()
-
-    def close(self):
-        self.stream.close()
-        self.socket.close()
-
-    def send(self, data):
-        self.socket.sendall(data)
+    send = tallyd.Wire.send_bytes
 
     def read(self):
         """One answer; None at the end of the connection."""

@@ -1,11 +1,12 @@
-/* log_pump.c - appends to a log of many lanes for some seconds and follows it meanwhile, whatever
- * happens to its servers.
+/* log_pump.c - appends to a log of many lanes until its input ends, and follows it meanwhile,
+ * whatever happens to its servers.
  *
- *   log_pump URL SECONDS
+ *   log_pump URL
  *
  * Prints a line a second, and at the end how many events were acknowledged and seen. Fails if a
- * lane has a gap, or if what was acknowledged is not seen within a minute. */
+ * lane has a gap, or if what was acknowledged is not seen within two minutes. */
 #include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,7 @@
 #include "log/kafka/kafka.h"
 #include "log/redis_stream/redis_stream.h"
 
-#define SETTLE_MS 60000u
+#define SETTLE_MS 120000u
 
 static struct {
     uint64_t next[LIMIT_CELLS];
@@ -98,8 +99,19 @@ static void follow(struct log *log)
     }
 }
 
+static bool is_told_to_stop(void)
+{
+    struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+    return poll(&input, 1, 0) > 0;
+}
+
+/* All is there, and the log knows that it is well again. */
 static bool is_settled(struct log *log)
 {
+    struct log_stats stats;
+    log_stats(log, &stats);
+    if (stats.down_since_ms > 0)
+        return false;
     for (unsigned i = 0; i < LIMIT_CELLS; i++)
         if (log_reached(log, i, LOG_DURABLE) < pump.ticket[i] || pump.seen[i] + 1 < pump.next[i])
             return false;
@@ -124,8 +136,8 @@ static void say(struct log *log, const char *word)
 
 int main(int argc, char **argv)
 {
-    if (argc != 3) {
-        fprintf(stderr, "usage: %s URL SECONDS\n", argv[0]);
+    if (argc != 2) {
+        fprintf(stderr, "usage: %s URL\n", argv[0]);
         return 2;
     }
     struct log *log = open_log(argv[1]);
@@ -133,9 +145,8 @@ int main(int argc, char **argv)
         pump.next[i] = sequence_of(1, 1);
         pump.seen[i] = sequence_of(1, 0);
     }
-    uint64_t stop_ms = now_ms() + strtoul(argv[2], NULL, 10) * 1000;
     uint64_t say_ms = 0;
-    while (now_ms() < stop_ms) {
+    while (!is_told_to_stop()) {
         for (unsigned lane = 0; lane < LIMIT_CELLS && log_room(log) == ERR_OK; lane += 5)
             append(log, lane);
         follow(log);
