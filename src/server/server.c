@@ -11,14 +11,14 @@
 #include <unistd.h>
 
 #include "base/message.h"
+#include "door/pass/password.h"
 #include "server/figures.h"
 #include "server/process.h"
 #include "server/server_own.h"
 
 #define TICK_MS 100u
 
-_Static_assert(CONFIG_PASSWORD_BYTES_MAX <= RESP_PASSWORD_MAX, "a password that the door refuses");
-_Static_assert(CONFIG_PASSWORD_BYTES_MAX <= HTTP_PASSWORD_MAX, "a password that the door refuses");
+_Static_assert(CONFIG_PASSWORD_BYTES_MAX <= PASSWORD_BYTES_MAX, "a password that a door refuses");
 
 /* A client that does not take its answers must not keep us from ending. */
 #define DRAIN_WITHIN_S 5

@@ -40,13 +40,11 @@ struct http {
     struct gauge connections_max; /* as of http_set_limits() */
     struct gauge idle_timeout_s;
     struct gauge partial_timeout_s;
-    struct gauge has_password;
+    struct password password;
 
     struct lock lock; /* of what follows */
     struct known_key keys[KEYS];
     unsigned next_key;
-    char password[HTTP_PASSWORD_MAX]; /* filled up with zeros */
-    size_t password_size;
 
     unsigned worker_count;
     struct http_worker workers[];
@@ -65,9 +63,9 @@ static enum err check_options(const struct http_options *options, struct error *
     bool loopback;
     if (!listener_is_address(options->address, &loopback))
         return error_set(error, ERR_INVALID, "'%s' is not an IP address", options->address);
-    if (options->password && strlen(options->password) > HTTP_PASSWORD_MAX)
+    if (options->password && strlen(options->password) > PASSWORD_BYTES_MAX)
         return error_set(error, ERR_TOO_LARGE, "the password has more than %u bytes",
-                         HTTP_PASSWORD_MAX);
+                         PASSWORD_BYTES_MAX);
     if (options->limits.connections_max == 0)
         return error_set(error, ERR_INVALID, "no connection would be accepted");
     return ERR_OK;
@@ -95,7 +93,7 @@ struct http *http_new(struct service *service, const struct http_options *option
     http_openapi_write(&http->openapi, http->version);
     http_set_limits(http, &options->limits);
     lock_init(&http->lock);
-    http_set_password(http, options->password);
+    password_init(&http->password, options->password);
     http->worker_count = workers;
     for (unsigned i = 0; i < workers; i++)
         http_worker_init(&http->workers[i], http, service, i);
@@ -162,7 +160,7 @@ void http_free(struct http *http)
     for (unsigned i = 0; i < http->worker_count; i++)
         http_worker_done(&http->workers[i]);
     lock_done(&http->lock);
-    explicit_bzero(http->password, sizeof(http->password));
+    password_done(&http->password);
     http_text_done(&http->openapi);
     free(http->address);
     free(http->version);
@@ -248,37 +246,12 @@ struct http_limits http_door_limits(const struct http *http)
 
 void http_set_password(struct http *http, const char *password)
 {
-    size_t size = password ? strlen(password) : 0;
-    assert(size <= HTTP_PASSWORD_MAX);
-
-    lock_take(&http->lock);
-    http->password_size = size;
-    explicit_bzero(http->password, sizeof(http->password));
-    if (size > 0)
-        memcpy(http->password, password, size);
-    gauge_set(&http->has_password, password != NULL);
-    lock_release(&http->lock);
+    password_set(&http->password, password);
 }
 
-bool http_door_has_password(struct http *http)
+struct password *http_door_password(struct http *http)
 {
-    return gauge_read(&http->has_password) != 0;
-}
-
-/* Every byte of the two padded fields is looked at, whatever they hold, so the
- * time tells nothing. */
-bool http_door_is_password(struct http *http, struct slice password)
-{
-    char said[HTTP_PASSWORD_MAX] = {0};
-    memcpy(said, password.data, password.size < sizeof(said) ? password.size : sizeof(said));
-
-    lock_take(&http->lock);
-    unsigned char differs = http->password_size != password.size;
-    for (size_t i = 0; i < sizeof(said); i++)
-        differs |= (unsigned char)(said[i] ^ http->password[i]);
-    lock_release(&http->lock);
-    explicit_bzero(said, sizeof(said));
-    return differs == 0;
+    return &http->password;
 }
 
 /* ---- keys ---- */

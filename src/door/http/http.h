@@ -25,8 +25,6 @@
 
 struct http;
 
-#define HTTP_PASSWORD_MAX 512u
-
 /* What may change while the door is open. */
 struct http_limits {
     uint32_t connections_max;   /* of all workers together */
@@ -38,7 +36,7 @@ struct http_limits {
 struct http_options {
     const char *address;  /* numeric, IPv4 or IPv6 */
     uint16_t port;        /* 0 = any that is free, see http_port() */
-    const char *password; /* NULL = nobody needs one; up to HTTP_PASSWORD_MAX bytes */
+    const char *password; /* NULL = nobody needs one; up to PASSWORD_BYTES_MAX bytes */
 
     struct http_limits limits;
     size_t output_bytes_max; /* answers of one connection that wait; closed beyond */

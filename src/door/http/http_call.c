@@ -77,8 +77,8 @@ static struct slice bearer_of(const struct http_request *request)
 static bool is_known(struct http_client *client)
 {
     struct http *http = client->worker->http;
-    return !http_door_has_password(http) ||
-           http_door_is_password(http, bearer_of(&client->parser.request));
+    return !password_is_set(http_door_password(http)) ||
+           password_is(http_door_password(http), bearer_of(&client->parser.request));
 }
 
 static void note_stranger(struct http_client *client)
@@ -86,7 +86,7 @@ static void note_stranger(struct http_client *client)
     struct http_worker *worker = client->worker;
     if (client->parser.request.headers[HTTP_HEADER_AUTHORIZATION].data) {
         gauge_add(&worker->stats.auth_failures, 1);
-        if (http_worker_may_warn(worker))
+        if (pass_may_warn(&worker->pass))
             message_warning("wrong password door=http peer=%s", client->peer);
         if (++client->auth_failures > AUTH_FREE_FAILURES)
             pass_hold(&client->base, HTTP_HOLD_AUTH);
@@ -315,7 +315,7 @@ bool http_call_refuse(struct http_client *client, unsigned status, const char *e
     if (!pass_has_room(&worker->pass, 1))
         return false;
     gauge_add(&worker->stats.protocol_errors, 1);
-    if (http_worker_may_warn(worker))
+    if (pass_may_warn(&worker->pass))
         message_warning("request refused door=http peer=%s: %s", client->peer, error);
     struct http_call *call = new_call(client);
     http_call_fail(call, http_problem_of_status(status), "%s", error);

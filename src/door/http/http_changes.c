@@ -107,7 +107,7 @@ static void tell(void *arg)
     if (pass_is_busy(&worker->pass))
         return;
     size_t lost = channels_ask(&changes->channels);
-    if (lost > 0 && http_worker_may_warn(worker))
+    if (lost > 0 && pass_may_warn(&worker->pass))
         message_warning("too many changes at once, listeners missed some door=http lost=%zu", lost);
     uint64_t now_ms = loop_now_ms(worker->loop);
     drop_deaf(worker, now_ms);

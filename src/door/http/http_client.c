@@ -108,7 +108,7 @@ static void update_wants(struct http_client *client)
     int wants = 0;
     if (!client->closing && (client->base.held & ~(unsigned)HTTP_HOLD_STREAM) == 0)
         wants |= CONN_READ;
-    if (client->base.released > client->dropped + client->sent)
+    if (outbound_ready(&client->out, client->base.released) > 0)
         wants |= CONN_WRITE;
     conn_want(client->conn, wants);
 }
@@ -314,22 +314,6 @@ static void read_away(struct http_client *client)
 
 /* ---- output ---- */
 
-/* Drops what was sent once it is the larger part, so that bytes move rarely. */
-static void tidy_output(struct http_client *client)
-{
-    struct buffer *bytes = &client->output.bytes;
-    if (client->sent == bytes->size) {
-        client->dropped += bytes->size;
-        bytes->size = 0;
-        client->sent = 0;
-        buffer_shrink(bytes, ROOM_BLOCK_BYTES);
-    } else if (client->sent > bytes->size / 2) {
-        buffer_consume(bytes, client->sent);
-        client->dropped += client->sent;
-        client->sent = 0;
-    }
-}
-
 static void settle(struct pass_client *base, uint64_t safe)
 {
     struct http_client *client = (struct http_client *)base;
@@ -338,13 +322,13 @@ static void settle(struct pass_client *base, uint64_t safe)
     struct http_worker *worker = client->worker;
     if (client->output.overflow) {
         gauge_add(&worker->stats.overflows, 1);
-        if (http_worker_may_warn(worker))
+        if (pass_may_warn(&worker->pass))
             message_warning("connection closed, its answers pile up peer=%s", client->peer);
         http_client_close(client);
         return;
     }
 
-    bool is_released = pass_settle(base, client->dropped + client->output.bytes.size, safe);
+    bool is_released = pass_settle(base, outbound_end(&client->out, &client->output.bytes), safe);
     if (!is_released && http_client_waiting(client) > OUTPUT_HOLD_BYTES)
         pass_hold(base, HTTP_HOLD_OUTPUT);
 }
@@ -352,22 +336,18 @@ static void settle(struct pass_client *base, uint64_t safe)
 /* False when the connection is gone. */
 static bool send_released(struct http_client *client)
 {
-    size_t size = (size_t)(client->base.released - client->dropped) - client->sent;
+    size_t size = outbound_ready(&client->out, client->base.released);
     if (size == 0)
         return true;
     ssize_t sent =
-        conn_write(client->conn, (struct slice){client->output.bytes.data + client->sent, size});
-    if (sent == CONN_LATER)
-        return true;
+        outbound_send(&client->out, &client->output.bytes, client->base.released, client->conn);
     if (sent == CONN_BROKEN) {
         http_client_close(client);
         return false;
     }
-    client->sent += (size_t)sent;
     gauge_add(&client->worker->stats.bytes_out, (uint64_t)sent);
-    if ((size_t)sent < size || client->closing)
+    if (sent > 0 && ((size_t)sent < size || client->closing))
         client->active_ms = loop_now_ms(client->worker->loop);
-    tidy_output(client);
     return true;
 }
 
@@ -418,9 +398,9 @@ static void weaken(struct pass_client *base, uint64_t from, uint64_t to)
     struct http_client *client = (struct http_client *)base;
     if (!client->conn)
         return;
-    assert(from >= client->dropped + client->sent && to >= from);
-    char *at = client->output.bytes.data + (from - client->dropped);
-    char *end = client->output.bytes.data + (to - client->dropped);
+    assert(from >= client->out.dropped + client->out.sent && to >= from);
+    char *at = client->output.bytes.data + (from - client->out.dropped);
+    char *end = client->output.bytes.data + (to - client->out.dropped);
     while ((at = memmem(at, (size_t)(end - at), strong, sizeof(strong) - 1)))
         at = memcpy(at, weak, sizeof(weak) - 1);
 }

@@ -18,6 +18,7 @@
 #include "base/buffer.h"
 #include "door/http/http_parse.h"
 #include "door/http/http_text.h"
+#include "door/pass/outbound.h"
 #include "door/pass/pass.h"
 #include "net/conn.h"
 
@@ -46,10 +47,9 @@ struct http_client {
     size_t counted;            /* of the tail, in the worker's account */
     bool wants_continue;       /* before it sends the body */
 
-    /* output: output.bytes[0] is byte number `dropped` of all that was ever answered */
+    /* output */
     struct http_text output;
-    uint64_t dropped;
-    size_t sent; /* of output.bytes */
+    struct outbound out; /* of output.bytes */
 
     bool closing;
     unsigned auth_failures;
@@ -83,7 +83,7 @@ void http_client_tick(struct http_client *client, uint64_t now_ms);
 /* Output that waits to be sent. */
 static inline size_t http_client_waiting(const struct http_client *client)
 {
-    return client->output.bytes.size - client->sent;
+    return outbound_waiting(&client->out, &client->output.bytes);
 }
 
 #endif

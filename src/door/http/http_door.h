@@ -9,6 +9,7 @@
 #include "base/slice.h"
 #include "door/http/http.h"
 #include "door/http/http_route.h"
+#include "door/pass/password.h"
 #include "flow/desk.h"
 
 struct http_worker;
@@ -24,10 +25,7 @@ struct slice http_door_openapi(const struct http *http);
 /* Any thread, each of these. */
 struct http_limits http_door_limits(const struct http *http);
 bool http_door_is_full(const struct http *http);
-bool http_door_has_password(struct http *http);
-
-/* Takes the same time whatever the password is. */
-bool http_door_is_password(struct http *http, struct slice password);
+struct password *http_door_password(struct http *http);
 
 /* May a request with this Host be answered? A page whose name was made to point here
  * has another. */

@@ -10,8 +10,7 @@
 #include "door/http/http_door.h"
 #include "door/http/http_lines.h"
 
-#define TICK_MS    1000u
-#define WARNING_MS 1000u
+#define TICK_MS 1000u
 
 #define BODY_BYTES_MAX (16u << 20) /* an answer; what is longer is written elsewhere */
 
@@ -67,15 +66,6 @@ static void tick(void *arg)
     http_worker_end_pass(worker);
 }
 
-bool http_worker_may_warn(struct http_worker *worker)
-{
-    uint64_t now_ms = loop_now_ms(worker->loop);
-    if (worker->warned_ms != 0 && now_ms - worker->warned_ms < WARNING_MS)
-        return false;
-    worker->warned_ms = now_ms;
-    return true;
-}
-
 /* ---- newcomers ---- */
 
 static void turn_away(struct http_worker *worker, int descriptor)
@@ -87,7 +77,7 @@ static void turn_away(struct http_worker *worker, int descriptor)
         /* It will see the end of the connection, and nothing else. */
     }
     close(descriptor);
-    if (http_worker_may_warn(worker))
+    if (pass_may_warn(&worker->pass))
         message_warning("too many connections, one was turned away door=http");
 }
 

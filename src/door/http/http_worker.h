@@ -66,7 +66,6 @@ struct http_worker {
     struct http_lines *lines;     /* batches that go on in the next pass */
     struct http_text lines_spare; /* http_lines.c's */
     struct http_changes *changes; /* owned */
-    uint64_t warned_ms;           /* when we last warned of something that clients can repeat */
 
     struct lock lock; /* of what is asked */
     bool drain_asked;
@@ -88,9 +87,6 @@ enum err http_worker_start(struct http_worker *worker, struct loop *loop,
 
 /* All that is to be done at the end of a pass. */
 void http_worker_end_pass(struct http_worker *worker);
-
-/* May a warning be written that clients could repeat for ever? One a second. */
-bool http_worker_may_warn(struct http_worker *worker);
 
 /* Any thread: something was asked of the worker under its lock. */
 void http_worker_ask(struct http_worker *worker);

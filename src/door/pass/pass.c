@@ -8,6 +8,8 @@
 #include "door/pass/park.h"
 #include "door/pass/pass_own.h"
 
+#define WARNING_MS 1000u
+
 #define HOLD_NS 200000u /* what waits to become safe waits no longer: about the time of a sync */
 
 /* ---- life ---- */
@@ -403,6 +405,15 @@ void pass_end(struct pass *pass)
 void pass_tick(struct pass *pass)
 {
     park_tick(pass);
+}
+
+bool pass_may_warn(struct pass *pass)
+{
+    uint64_t now_ms = loop_now_ms(pass->loop);
+    if (pass->warned_ms != 0 && now_ms - pass->warned_ms < WARNING_MS)
+        return false;
+    pass->warned_ms = now_ms;
+    return true;
 }
 
 void pass_reached(struct pass *pass, uint64_t safe)

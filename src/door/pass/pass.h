@@ -174,8 +174,9 @@ struct pass {
     size_t request_count;
     struct room room; /* what the slices of ops point into */
     struct batch batch;
-    uint64_t held_ns; /* since when the log is held; 0 = it is not */
-    bool running;     /* inside service_run() */
+    uint64_t held_ns;   /* since when the log is held; 0 = it is not */
+    bool running;       /* inside service_run() */
+    uint64_t warned_ms; /* when the door last warned of something that clients can repeat */
 
     struct promises promises;
     struct pass_client *touched; /* lists of clients */
@@ -320,6 +321,9 @@ void pass_end(struct pass *pass);
 
 /* About once a second. */
 void pass_tick(struct pass *pass);
+
+/* May the door warn of something that clients can repeat? Once a second. */
+bool pass_may_warn(struct pass *pass);
 
 /* Any thread: service_safe() may have grown, and now is `safe`; hot->arrivals may
  * have grown. */

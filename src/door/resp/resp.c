@@ -22,11 +22,9 @@ struct resp {
     struct gauge connections_max; /* as of resp_set_limits() */
     struct gauge idle_timeout_s;
     struct gauge partial_timeout_s;
+    struct password password;
 
     struct lock lock; /* of what follows */
-    bool has_password;
-    char password[RESP_PASSWORD_MAX]; /* filled up with zeros */
-    size_t password_size;
     uint64_t next_id;
 
     unsigned worker_count;
@@ -48,9 +46,9 @@ static enum err check_options(const struct resp_options *options, struct error *
     bool loopback;
     if (!listener_is_address(options->address, &loopback))
         return error_set(error, ERR_INVALID, "'%s' is not an IP address", options->address);
-    if (options->password && strlen(options->password) > RESP_PASSWORD_MAX)
+    if (options->password && strlen(options->password) > PASSWORD_BYTES_MAX)
         return error_set(error, ERR_TOO_LARGE, "the password has more than %u bytes",
-                         RESP_PASSWORD_MAX);
+                         PASSWORD_BYTES_MAX);
     if (options->connections_max == 0)
         return error_set(error, ERR_INVALID, "no connection would be accepted");
     return ERR_OK;
@@ -79,7 +77,7 @@ struct resp *resp_new(struct service *service, const struct resp_options *option
                               .partial_timeout_s = options->partial_timeout_s,
                           });
     lock_init(&resp->lock);
-    resp_set_password(resp, options->password);
+    password_init(&resp->password, options->password);
     resp->worker_count = workers;
     for (unsigned i = 0; i < workers; i++)
         resp_worker_init(&resp->workers[i], resp, i);
@@ -164,7 +162,7 @@ void resp_free(struct resp *resp)
     for (unsigned i = 0; i < resp->worker_count; i++)
         resp_worker_done(&resp->workers[i]);
     lock_done(&resp->lock);
-    explicit_bzero(resp->password, sizeof(resp->password));
+    password_done(&resp->password);
     free(resp->address);
     free(resp->version);
     free(resp->data_folder);
@@ -238,38 +236,10 @@ struct resp_limits resp_door_limits(const struct resp *resp)
 
 void resp_set_password(struct resp *resp, const char *password)
 {
-    size_t size = password ? strlen(password) : 0;
-    assert(size <= RESP_PASSWORD_MAX);
-
-    lock_take(&resp->lock);
-    resp->has_password = password != NULL;
-    resp->password_size = size;
-    explicit_bzero(resp->password, sizeof(resp->password));
-    if (size > 0)
-        memcpy(resp->password, password, size);
-    lock_release(&resp->lock);
+    password_set(&resp->password, password);
 }
 
-bool resp_door_has_password(struct resp *resp)
+struct password *resp_door_password(struct resp *resp)
 {
-    lock_take(&resp->lock);
-    bool has_password = resp->has_password;
-    lock_release(&resp->lock);
-    return has_password;
-}
-
-/* Every byte of the two padded fields is looked at, whatever they hold, so the
- * time tells nothing. */
-bool resp_door_is_password(struct resp *resp, struct slice password)
-{
-    char said[RESP_PASSWORD_MAX] = {0};
-    memcpy(said, password.data, password.size < sizeof(said) ? password.size : sizeof(said));
-
-    lock_take(&resp->lock);
-    unsigned char differs = resp->password_size != password.size;
-    for (size_t i = 0; i < sizeof(said); i++)
-        differs |= (unsigned char)(said[i] ^ resp->password[i]);
-    lock_release(&resp->lock);
-    explicit_bzero(said, sizeof(said));
-    return differs == 0;
+    return &resp->password;
 }

@@ -34,7 +34,7 @@ typedef void resp_config_fn(void *arg, resp_config_say_fn *say, void *to);
 struct resp_options {
     const char *address;  /* numeric, IPv4 or IPv6 */
     uint16_t port;        /* 0 = any that is free, see resp_port() */
-    const char *password; /* NULL = nobody needs one; up to RESP_PASSWORD_MAX bytes */
+    const char *password; /* NULL = nobody needs one; up to PASSWORD_BYTES_MAX bytes */
 
     uint32_t connections_max;   /* of all workers together */
     size_t output_bytes_max;    /* answers of one connection that wait; closed beyond */
@@ -51,8 +51,6 @@ struct resp_options {
     const char *data_folder; /* may be NULL */
     int64_t started_ms;      /* wall clock */
 };
-
-#define RESP_PASSWORD_MAX 512u
 
 #define RESP_OPTIONS_DEFAULT                                                               \
     {                                                                                      \

@@ -69,7 +69,7 @@ struct resp_client *resp_client_new(struct resp_worker *worker, int descriptor)
     client->id = resp_door_next_id(worker->resp);
     buffer_init(&client->tail, options->query_bytes_max + READ_BYTES_MIN);
     resp_reply_init(&client->reply, options->output_bytes_max);
-    client->lacks = resp_door_has_password(worker->resp) ? RESP_COMMAND_STRANGER : 0;
+    client->lacks = password_is_set(resp_door_password(worker->resp)) ? RESP_COMMAND_STRANGER : 0;
 
     client->descriptor = descriptor;
     conn_peer(client->conn, client->peer);
@@ -117,7 +117,7 @@ static void update_wants(struct resp_client *client)
     int wants = 0;
     if (!client->closing && client->base.held == 0)
         wants |= CONN_READ;
-    if (client->base.released > client->dropped + client->sent)
+    if (outbound_ready(&client->out, client->base.released) > 0)
         wants |= CONN_WRITE;
     conn_want(client->conn, wants);
 }
@@ -143,7 +143,7 @@ static void refuse(struct resp_client *client, const char *why)
 {
     struct resp_worker *worker = client->worker;
     gauge_add(&worker->stats.protocol_errors, 1);
-    if (resp_worker_may_warn(worker))
+    if (pass_may_warn(&worker->pass))
         message_warning("protocol error peer=%s: %s", client->peer, why);
     resp_client_fail(client, "ERR %s", why);
     resp_client_finish(client);
@@ -189,7 +189,7 @@ static void take_requests(struct resp_client *client, struct slice data)
             continue;
         }
         at += parser->used;
-        if (client->reply.bytes.size - client->sent > OUTPUT_HOLD_BYTES)
+        if (outbound_waiting(&client->out, &client->reply.bytes) > OUTPUT_HOLD_BYTES)
             pass_hold(&client->base, RESP_HOLD_OUTPUT);
     }
     keep_tail(client, (struct slice){at, (size_t)(end - at)}, at > data.data);
@@ -279,27 +279,6 @@ static void read_into_tail(struct resp_client *client)
 
 /* ---- output ---- */
 
-/* The answers are all sent: the buffer begins anew. */
-static void restart_output(struct resp_client *client)
-{
-    client->dropped += client->reply.bytes.size;
-    client->reply.bytes.size = 0;
-    client->sent = 0;
-    buffer_shrink(&client->reply.bytes, ROOM_BLOCK_BYTES);
-}
-
-/* Drops what was sent once it is the larger part, so that bytes move rarely. */
-static void tidy_output(struct resp_client *client)
-{
-    if (client->sent == client->reply.bytes.size) {
-        restart_output(client);
-    } else if (client->sent > client->reply.bytes.size / 2) {
-        buffer_consume(&client->reply.bytes, client->sent);
-        client->dropped += client->sent;
-        client->sent = 0;
-    }
-}
-
 static void settle(struct pass_client *base, uint64_t safe)
 {
     struct resp_client *client = (struct resp_client *)base;
@@ -308,36 +287,32 @@ static void settle(struct pass_client *base, uint64_t safe)
     struct resp_worker *worker = client->worker;
     if (client->reply.overflow) {
         gauge_add(&worker->stats.overflows, 1);
-        if (resp_worker_may_warn(worker))
+        if (pass_may_warn(&worker->pass))
             message_warning("connection closed, its answers pile up peer=%s", client->peer);
         resp_client_close(client);
         return;
     }
 
-    bool is_released = pass_settle(base, client->dropped + client->reply.bytes.size, safe);
-    if (!is_released && client->reply.bytes.size - client->sent > OUTPUT_HOLD_BYTES)
+    bool is_released = pass_settle(base, outbound_end(&client->out, &client->reply.bytes), safe);
+    if (!is_released && outbound_waiting(&client->out, &client->reply.bytes) > OUTPUT_HOLD_BYTES)
         pass_hold(base, RESP_HOLD_OUTPUT);
 }
 
 /* False when the connection is gone. */
 static bool send_released(struct resp_client *client)
 {
-    size_t size = (size_t)(client->base.released - client->dropped) - client->sent;
+    size_t size = outbound_ready(&client->out, client->base.released);
     if (size == 0)
         return true;
     ssize_t sent =
-        conn_write(client->conn, (struct slice){client->reply.bytes.data + client->sent, size});
-    if (sent == CONN_LATER)
-        return true;
+        outbound_send(&client->out, &client->reply.bytes, client->base.released, client->conn);
     if (sent == CONN_BROKEN) {
         resp_client_close(client);
         return false;
     }
-    client->sent += (size_t)sent;
     gauge_add(&client->worker->stats.bytes_out, (uint64_t)sent);
-    if ((size_t)sent < size || client->closing)
+    if (sent > 0 && ((size_t)sent < size || client->closing))
         gauge_set(&client->active_ms, loop_now_ms(client->worker->loop));
-    tidy_output(client);
     return true;
 }
 
@@ -347,7 +322,7 @@ static void flush(struct pass_client *base)
     if (!client->conn || !send_released(client))
         return;
 
-    size_t waiting = client->reply.bytes.size - client->sent;
+    size_t waiting = outbound_waiting(&client->out, &client->reply.bytes);
     if (client->closing && waiting == 0 && client->base.unanswered == 0) {
         conn_finish(client->conn);
         resp_client_close(client);

@@ -24,6 +24,7 @@
 
 #include "base/buffer.h"
 #include "base/slice.h"
+#include "door/pass/outbound.h"
 #include "door/pass/pass.h"
 #include "door/resp/resp_reply.h"
 #include "net/conn.h"
@@ -51,10 +52,9 @@ struct resp_client {
     size_t need;               /* the tail is not worth looking at with less */
     uint64_t partial_since_ms; /* 0 = the tail is empty */
 
-    /* output: reply.bytes[0] is byte number `dropped` of all that was ever answered */
+    /* output */
     struct resp_reply reply;
-    uint64_t dropped;
-    size_t sent; /* of reply.bytes */
+    struct outbound out; /* of reply.bytes */
 
     /* state */
     unsigned lacks; /* RESP_COMMAND_ flags that a command must have to be run now */

@@ -204,7 +204,7 @@ static bool is_http(unsigned argc, const struct slice *argv)
 
 static void turn_away_http(struct resp_client *client)
 {
-    if (resp_worker_may_warn(client->worker))
+    if (pass_may_warn(&client->worker->pass))
         message_warning("possible cross-protocol attack: HTTP on the RESP port, closed peer=%s",
                         client->peer);
     resp_client_fail(client, "ERR this port speaks RESP, not HTTP");

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/slice.h"
+#include "door/pass/password.h"
 #include "door/resp/resp.h"
 
 struct resp_commands;
@@ -22,9 +23,6 @@ struct resp_worker *resp_door_worker(struct resp *resp, unsigned index);
 struct resp_limits resp_door_limits(const struct resp *resp);
 uint64_t resp_door_next_id(struct resp *resp);
 bool resp_door_is_full(const struct resp *resp);
-bool resp_door_has_password(struct resp *resp);
-
-/* Takes the same time whatever the password is. */
-bool resp_door_is_password(struct resp *resp, struct slice password);
+struct password *resp_door_password(struct resp *resp);
 
 #endif

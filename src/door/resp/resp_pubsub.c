@@ -51,7 +51,7 @@ static void tell(void *arg)
     if (pass_is_busy(&worker->pass)) /* a batch is under way */
         return;
     size_t lost = channels_ask(&pubsub->channels);
-    if (lost > 0 && resp_worker_may_warn(worker))
+    if (lost > 0 && pass_may_warn(&worker->pass))
         message_warning("too many changes at once, subscribers missed some lost=%zu", lost);
     resp_worker_end_pass(worker);
 }

@@ -79,7 +79,7 @@ void resp_reset(struct resp_client *client, unsigned argc, const struct slice *a
     resp_pubsub_forget(client);
     set_version(client, 2);
     resp_clients_set_name(client, SLICE(""));
-    if (resp_door_has_password(client->worker->resp))
+    if (password_is_set(resp_door_password(client->worker->resp)))
         client->lacks |= RESP_COMMAND_STRANGER;
     resp_reply_status(&client->reply, "RESET");
 }
@@ -90,7 +90,7 @@ static void note_failure(struct resp_client *client)
 {
     struct resp_worker *worker = client->worker;
     gauge_add(&worker->stats.auth_failures, 1);
-    if (resp_worker_may_warn(worker))
+    if (pass_may_warn(&worker->pass))
         message_warning("wrong password peer=%s", client->peer);
     if (++client->auth_failures > AUTH_FREE_FAILURES)
         pass_hold(&client->base, RESP_HOLD_AUTH);
@@ -100,10 +100,10 @@ static void note_failure(struct resp_client *client)
 static bool authenticate(struct resp_client *client, struct slice user, struct slice password)
 {
     bool known = slice_equal(user, SLICE("default"));
-    if (!resp_door_has_password(client->worker->resp)) {
+    if (!password_is_set(resp_door_password(client->worker->resp))) {
         if (known)
             return true;
-    } else if (resp_door_is_password(client->worker->resp, password) && known) {
+    } else if (password_is(resp_door_password(client->worker->resp), password) && known) {
         client->lacks &= ~(unsigned)RESP_COMMAND_STRANGER;
         client->auth_failures = 0;
         return true;
@@ -119,7 +119,7 @@ void resp_auth(struct resp_client *client, unsigned argc, const struct slice *ar
         resp_client_fail_syntax(client);
         return;
     }
-    if (argc == 2 && !resp_door_has_password(client->worker->resp)) {
+    if (argc == 2 && !password_is_set(resp_door_password(client->worker->resp))) {
         resp_client_fail(client, "ERR AUTH <password> called without any password configured for "
                                  "the default user. Are you sure your configuration is correct?");
         return;

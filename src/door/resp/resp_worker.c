@@ -8,8 +8,7 @@
 #include "door/resp/resp_door.h"
 #include "door/resp/resp_pubsub.h"
 
-#define TICK_MS    1000u
-#define WARNING_MS 1000u
+#define TICK_MS 1000u
 
 /* ---- the end of a pass ---- */
 
@@ -71,15 +70,6 @@ static void tick(void *arg)
     worker->commands_last = commands;
 }
 
-bool resp_worker_may_warn(struct resp_worker *worker)
-{
-    uint64_t now_ms = loop_now_ms(worker->loop);
-    if (worker->warned_ms != 0 && now_ms - worker->warned_ms < WARNING_MS)
-        return false;
-    worker->warned_ms = now_ms;
-    return true;
-}
-
 /* ---- newcomers ---- */
 
 static void turn_away(struct resp_worker *worker, int descriptor)
@@ -90,7 +80,7 @@ static void turn_away(struct resp_worker *worker, int descriptor)
         /* It will see the end of the connection, and nothing else. */
     }
     close(descriptor);
-    if (resp_worker_may_warn(worker))
+    if (pass_may_warn(&worker->pass))
         message_warning("too many connections, one was turned away");
 }
 

@@ -58,7 +58,6 @@ struct resp_worker {
     struct resp_pubsub *pubsub; /* owned */
 
     uint64_t commands_last; /* at the last tick, for the rate */
-    uint64_t warned_ms;     /* when we last warned of something that clients can repeat */
 
     struct lock lock; /* of the list of clients and their texts, and of what is asked */
     struct resp_client *clients;
@@ -80,9 +79,6 @@ enum err resp_worker_start(struct resp_worker *worker, struct loop *loop,
 
 /* All that is to be done at the end of a pass. */
 void resp_worker_end_pass(struct resp_worker *worker);
-
-/* May a warning be written that clients could repeat for ever? One a second. */
-bool resp_worker_may_warn(struct resp_worker *worker);
 
 /* Any thread: something was asked of the worker under its lock. */
 void resp_worker_ask(struct resp_worker *worker);
