@@ -12,6 +12,7 @@ import json
 import time
 
 from deployment import TOPIC
+from tallyd import insist
 
 STORED_WITHIN_S = 90
 NO_LAG_WITHIN_S = 90
@@ -111,14 +112,14 @@ def check_node(node, members, values):
                                  f"{counts.get(kind)} there")
         have = {place: members_of(client, *place) for place in members}
         different += differences("members of", members, have)
-        have = {name: int(client.call("GET", name) or 0) for name in values}
+        have = {name: int(insist(client, "GET", name) or 0) for name in values}
         different += differences("value of", values, have)
     assert not different, f"node {node.port}: " + "\n".join(different)
 
 
 def counts_of(client, item):
     """By kind."""
-    answer = client.call("COUNTS", item)
+    answer = insist(client, "COUNTS", item)
     if isinstance(answer, dict):
         return {kind: int(count) for kind, count in answer.items()}
     return {kind: int(count) for kind, count in zip(answer[::2], answer[1::2])}
@@ -129,7 +130,7 @@ def members_of(client, item, kind):
     result = set()
     cursor = "0"
     while True:
-        cursor, page = client.call("MEMBERS", item, kind, "CURSOR", cursor, "COUNT", "1000")
+        cursor, page = insist(client, "MEMBERS", item, kind, "CURSOR", cursor, "COUNT", "1000")
         result.update(page)
         if int(cursor) == 0:
             return result

@@ -279,8 +279,8 @@ class Matrix(deployment.Case):
         """An item and a counter that nobody changes from now on."""
         with self.tally.serving[0].connect() as client:
             for i in range(CROWD):
-                client.call("LIKE", f"{name}-monument", f"user{i}")
-            client.call("INCRBY", f"{name}-monument-sum", BIG)
+                tallyd.insist(client, "LIKE", f"{name}-monument", f"user{i}")
+            tallyd.insist(client, "COUNTER.ADD", f"{name}-monument-sum", BIG, "ID", "monument")
 
     def hurt(self, target, fault):
         if fault == "absent":

@@ -315,6 +315,18 @@ def wait_until(is_true, timeout_s, what):
         time.sleep(0.01)
 
 
+def insist(client, *command, within_s=60):
+    """The answer to a command; who is told to try again later does so."""
+    deadline = time.monotonic() + within_s
+    while True:
+        try:
+            return client.call(*command)
+        except ReplyError as error:
+            if error.word not in ("UNAVAILABLE", "BUSY") or time.monotonic() > deadline:
+                raise
+        time.sleep(0.1)
+
+
 class Case(unittest.TestCase):
     """A test of the whole program."""
 
