@@ -43,7 +43,9 @@ static struct timespec after_ms(uint64_t ms)
 
 bool bell_wait(struct bell *bell, uint64_t wait_ms)
 {
-    struct timespec until = wait_ms == UINT64_MAX ? (struct timespec){0} : after_ms(wait_ms);
+    struct timespec until = {0};
+    if (wait_ms != UINT64_MAX)
+        until = after_ms(wait_ms);
     pthread_mutex_lock(&bell->mutex);
     int errnum = 0;
     while (!bell->rung && errnum != ETIMEDOUT)

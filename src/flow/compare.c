@@ -156,7 +156,7 @@ static void judge(struct proof *proof, struct slice id, uint8_t kind,
 /* What has gone meanwhile, or never stands still, is left for another time. */
 static enum err check_count(struct proof *proof, struct slice id, uint8_t kind, struct error *error)
 {
-    struct comparison found;
+    struct comparison found = {0};
     struct error cause = {.text = ""};
     enum err err = compare_count(proof->seat, id, kind, &found, &cause);
     if (err == ERR_NOT_FOUND || err == ERR_BUSY || err == ERR_WRONG_TYPE)

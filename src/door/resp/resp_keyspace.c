@@ -78,35 +78,37 @@ static void reply_listing(struct resp_client *client, const struct listing *list
         client->reply.overflow = true;
 }
 
-static void scan_hot(struct resp_client *client, struct listing *listing, uint64_t cursor,
+static void scan_hot(struct resp_client *client, const struct listing *wanted, uint64_t cursor,
                      uint32_t count)
 {
+    struct listing listing = *wanted;
     struct resp_reply names;
     resp_reply_init(&names, client->reply.bytes.max);
-    listing->names = &names;
-    hot_scan(client->worker->service->hot, &cursor, count, list_hot, listing);
+    listing.names = &names;
+    hot_scan(client->worker->service->hot, &cursor, count, list_hot, &listing);
     resp_reply_array(&client->reply, 2);
     resp_reply_cursor(&client->reply, cursor);
-    reply_listing(client, listing);
+    reply_listing(client, &listing);
     resp_reply_done(&names);
 }
 
 #define TOO_MANY_KEYS "too many keys for one answer, use SCAN"
 
-static void keys_hot(struct resp_client *client, struct listing *listing)
+static void keys_hot(struct resp_client *client, const struct listing *wanted)
 {
+    struct listing listing = *wanted;
     struct resp_reply names;
     resp_reply_init(&names, client->reply.bytes.max);
-    listing->names = &names;
+    listing.names = &names;
     uint64_t cursor = 0;
     do {
-        hot_scan(client->worker->service->hot, &cursor, KEYS_STEP, list_hot, listing);
+        hot_scan(client->worker->service->hot, &cursor, KEYS_STEP, list_hot, &listing);
     } while (cursor != 0 && !names.overflow);
 
     if (names.overflow)
         resp_client_fail(client, "ERR %s", TOO_MANY_KEYS);
     else
-        reply_listing(client, listing);
+        reply_listing(client, &listing);
     resp_reply_done(&names);
 }
 

@@ -258,12 +258,12 @@ static void take_found(struct loads *loads, const struct want *wanted,
         atomic_fetch_add_explicit(&loads->count, 1, memory_order_relaxed);
 }
 
-void loads_loaded(struct hot *hot, const struct hot_want *asked, const struct hot_found *found)
+void loads_loaded(struct hot *hot, const struct hot_want *want, const struct hot_found *found)
 {
     struct loads *loads = layer_of(hot)->loads;
     struct want wanted;
     /* What nobody has asked for is not put in: Redis is not filled by who starts. */
-    if (!found->unasked && wants_find(loads->wants, asked, &wanted))
+    if (!found->unasked && wants_find(loads->wants, want, &wanted))
         take_found(loads, &wanted, found);
 }
 

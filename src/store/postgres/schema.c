@@ -204,7 +204,7 @@ static enum err write_version(struct pg *pg, enum postgres_members members, stru
 /* Looks once more when the lock is ours: another node may have been here. */
 static enum err bring_up(struct pg *pg, enum postgres_members members, struct error *error)
 {
-    int version;
+    int version = 0;
     enum err err = pg_execute(pg, "SELECT pg_advisory_xact_lock(" LOCK_KEY ", 1)", error);
     if (!err)
         err = read_version(pg, members, &version, error);

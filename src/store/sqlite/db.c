@@ -246,9 +246,9 @@ enum err db_sync(struct db *db, struct error *error)
 sqlite3_stmt *db_take(struct db *db, enum statement which, struct error *error)
 {
     sqlite3_stmt **statement = &db->statements[which];
-    if (*statement)
-        return *statement;
-    int code = sqlite3_prepare_v3(db->handle, statement_texts[which], -1, SQLITE_PREPARE_PERSISTENT,
+    int code = SQLITE_OK;
+    if (!*statement)
+        code = sqlite3_prepare_v3(db->handle, statement_texts[which], -1, SQLITE_PREPARE_PERSISTENT,
                                   statement, NULL);
     if (code == SQLITE_OK)
         return *statement;
