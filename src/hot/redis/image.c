@@ -216,11 +216,11 @@ enum err image_of_target(struct image *image, const struct state_target *target)
 /* ---- a slice ---- */
 
 enum err image_of_slice(struct image *image, struct slice item, uint32_t slice,
-                        const struct state_members *members, size_t size,
+                        const struct state_members *members, size_t count,
                         const struct event *pending, size_t pending_count)
 {
     image->is_there = image->is_item = true;
-    enum err err = add_members(image, members, size);
+    enum err err = add_members(image, members, count);
     for (size_t i = 0; i < pending_count && !err; i++) {
         const struct event *event = &pending[i];
         uint8_t before;
