@@ -27,7 +27,8 @@
     X(ERR_NO_MEMORY, "memory is at its limit, and nothing more can leave it")    \
     X(ERR_REFUSED, "the store has refused it")                                   \
     X(ERR_NO_KIND, "it holds reactions of a kind that is not configured")        \
-    X(ERR_COLD, "not in memory yet: it is being loaded")
+    X(ERR_COLD, "not in memory yet: it is being loaded")                         \
+    X(ERR_MOVED, "it is handed over to other nodes: go there, or try again")
 
 enum err {
 #define X(code, meaning) code,

@@ -174,6 +174,13 @@ void hot_stats(struct hot *hot, struct hot_stats *ret_stats)
     hot->ops->stats(hot, ret_stats);
 }
 
+void hot_settle(struct hot *hot)
+{
+    assert(hot && hot->ops->settle);
+
+    hot->ops->settle(hot);
+}
+
 void hot_close(struct hot *hot)
 {
     if (hot)

@@ -242,6 +242,11 @@ struct hot_ops {
 
     void (*stats)(struct hot *hot, struct hot_stats *ret_stats);
 
+    /* Waits for a moment in which no batch runs that has asked the log for room before this call:
+     * with log_shut() before it, all that was ever accepted is appended. NULL: not for hot layers
+     * that do not write to the log themselves. */
+    void (*settle)(struct hot *hot);
+
     void (*close)(struct hot *hot);
 };
 
@@ -283,6 +288,7 @@ enum err hot_mend(struct hot *hot, struct slice id, const struct hot_record *rec
 enum err hot_note(struct hot *hot, const struct event *repair, int64_t now_ms);
 void hot_hottest(struct hot *hot, uint32_t limit, hot_shards_fn *visit, void *arg);
 void hot_stats(struct hot *hot, struct hot_stats *ret_stats);
+void hot_settle(struct hot *hot);
 void hot_close(struct hot *hot);
 
 #endif

@@ -54,9 +54,18 @@ enum err log_room(struct log *log)
 {
     assert(log);
 
+    if (atomic_load(&log->is_shut))
+        return ERR_MOVED;
     enum err err = log->ops->room(log);
     assert(err == ERR_OK || err == ERR_FULL || err == ERR_BUSY || err == ERR_UNAVAILABLE);
     return err;
+}
+
+void log_shut(struct log *log, bool is_shut)
+{
+    assert(log);
+
+    atomic_store(&log->is_shut, is_shut);
 }
 
 uint64_t log_reached(struct log *log, unsigned lane, enum log_level level)

@@ -12,6 +12,7 @@
 #ifndef CORE_LOG_H
 #define CORE_LOG_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -178,6 +179,7 @@ struct log_ops {
 /* The first member of every log's own struct. */
 struct log {
     const struct log_ops *ops;
+    atomic_bool is_shut;       /* log_shut() */
     unsigned lanes;            /* LIMIT_CELLS; up to 1: there is one */
     log_progress_fn *progress; /* set by the owner before start(); may be NULL */
     void *progress_arg;
@@ -190,7 +192,11 @@ enum err log_start(struct log *log, struct error *error);
 uint64_t log_append(struct log *log, struct slice header, struct slice body);
 void log_hold(struct log *log);
 void log_launch(struct log *log);
-enum err log_room(struct log *log);
+enum err log_room(struct log *log); /* ERR_MOVED: it is shut */
+
+/* Lets in nobody any more who asks for room, or lets them in again: others are to take the writes.
+ * Who asked before may still append (hot_settle() waits for them). Any thread. */
+void log_shut(struct log *log, bool is_shut);
 uint64_t log_reached(struct log *log, unsigned lane, enum log_level level);
 enum err log_follow(struct log *log, unsigned lane, struct log_position *at, uint64_t limit,
                     log_visit_fn *visit, void *arg, struct error *error);

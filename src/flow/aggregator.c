@@ -551,21 +551,22 @@ static void finish_lanes(struct aggregator *a)
         message_debug("the last batch was not applied, another will be reason=\"%s\"", error.text);
 }
 
-static void finish(struct aggregator *a)
+static bool finish(struct aggregator *a)
 {
     a->is_stopping = true;
     if (a->by_lane) {
         finish_lanes(a);
-        return;
+        return true;
     }
     while (a->failures == 0 && now_ns_of(a) < atomic_load(&a->stop_ns)) {
         uint64_t wait_ms = aggregator_step(a);
         if (is_all_flushed(a))
-            return;
+            return true;
         if (wait_ms > 0)
             (void)bell_wait(&a->bell, 1);
     }
     message_warning("the store is not up to the log: the next start replays the rest");
+    return false;
 }
 
 static void *run_thread(void *arg)
@@ -578,7 +579,7 @@ static void *run_thread(void *arg)
         if (wait_ms > 0)
             (void)bell_wait(&a->bell, wait_ms);
     }
-    finish(a);
+    a->is_flushed = finish(a);
     return NULL;
 }
 
@@ -587,6 +588,7 @@ enum err aggregator_start(struct aggregator *aggregator, struct error *error)
     assert(aggregator && !aggregator->runs);
 
     atomic_store(&aggregator->stop, false);
+    aggregator->is_flushed = false;
     aggregator->runs = true;
     int errnum = pthread_create(&aggregator->thread, NULL, run_thread, aggregator);
     if (errnum != 0) {
@@ -597,16 +599,17 @@ enum err aggregator_start(struct aggregator *aggregator, struct error *error)
     return ERR_OK;
 }
 
-void aggregator_stop(struct aggregator *aggregator, uint64_t within_ms)
+bool aggregator_stop(struct aggregator *aggregator, uint64_t within_ms)
 {
     assert(aggregator);
 
     if (!aggregator->runs)
-        return;
+        return aggregator->is_flushed;
     atomic_store(&aggregator->stop_ns, now_ns_of(aggregator) + within_ms * MS_NS);
     atomic_store(&aggregator->stop, true);
     bell_ring(&aggregator->bell);
     (void)pthread_join(aggregator->thread, NULL);
     aggregator->runs = false;
     aggregator->is_stopping = false;
+    return aggregator->is_flushed;
 }

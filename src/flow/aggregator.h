@@ -70,8 +70,9 @@ bool aggregator_flush(struct aggregator *aggregator);
 
 enum err aggregator_start(struct aggregator *aggregator, struct error *error);
 
-/* Flushes what is in the log, for up to `within_ms`, and ends the thread. */
-void aggregator_stop(struct aggregator *aggregator, uint64_t within_ms);
+/* Flushes what is in the log, for up to `within_ms`, and ends the thread. True: the store has all
+ * of it. */
+bool aggregator_stop(struct aggregator *aggregator, uint64_t within_ms);
 
 /* Runs `run` as the store's writer, between two batches, and waits for it. Any thread but
  * the aggregator's. */

@@ -76,6 +76,7 @@ struct aggregator {
     pthread_cond_t asks_done;
     struct ask *asks; /* oldest first */
     bool runs;        /* the thread */
+    bool is_flushed;  /* the thread has ended, and the store had all of the log */
     pthread_t thread;
     struct bell bell;
     atomic_uint trim_holds;

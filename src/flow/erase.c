@@ -384,6 +384,10 @@ enum err erase_user(struct desk_seat *seat, struct desk_work *work, struct error
                    env_random(seat->desk->options.env));
     if (erasure.user.size == 0)
         return error_set(error, ERR_INVALID, "a user is needed");
+    if (atomic_load(&seat->desk->options.service->is_moving))
+        return error_set(error, ERR_BUSY,
+                         "everything is being moved to PostgreSQL, and the name would stay there: "
+                         "erase the user when that is over");
     enum err err = forget_reactions(&erasure, error);
     if (!err)
         err = erase_from_log(&erasure, error);

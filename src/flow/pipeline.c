@@ -170,7 +170,21 @@ enum err pipeline_start(struct pipeline *pipeline, struct service *service, stru
     return err ? err : desk_start(pipeline->desk, error);
 }
 
-void pipeline_stop(struct pipeline *pipeline, uint64_t within_ms)
+void pipeline_hold_trim(struct pipeline *pipeline)
+{
+    assert(pipeline && pipeline->aggregator);
+
+    aggregator_hold_trim(pipeline->aggregator);
+}
+
+void pipeline_release_trim(struct pipeline *pipeline)
+{
+    assert(pipeline && pipeline->aggregator);
+
+    aggregator_release_trim(pipeline->aggregator);
+}
+
+bool pipeline_stop(struct pipeline *pipeline, uint64_t within_ms)
 {
     assert(pipeline);
 
@@ -178,8 +192,7 @@ void pipeline_stop(struct pipeline *pipeline, uint64_t within_ms)
         desk_stop(pipeline->desk);
     for (unsigned i = 0; i < pipeline->loader_count; i++)
         loader_stop(pipeline->loaders[i]);
-    if (pipeline->aggregator)
-        aggregator_stop(pipeline->aggregator, within_ms);
+    return pipeline->aggregator && aggregator_stop(pipeline->aggregator, within_ms);
 }
 
 void pipeline_read(const struct service *service, struct pipeline_stats *ret_stats)

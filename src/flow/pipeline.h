@@ -92,9 +92,13 @@ void pipeline_open(struct pipeline *pipeline);
  * first batch. */
 enum err pipeline_start(struct pipeline *pipeline, struct service *service, struct error *error);
 
+/* The log is not trimmed between these two: somebody else reads it, too. After recovering. */
+void pipeline_hold_trim(struct pipeline *pipeline);
+void pipeline_release_trim(struct pipeline *pipeline);
+
 /* No door asks any more. Brings the store to where the log ends, if that takes no longer than
- * `within_ms`, and ends the threads. */
-void pipeline_stop(struct pipeline *pipeline, uint64_t within_ms);
+ * `within_ms`, and ends the threads. True: it is there. */
+bool pipeline_stop(struct pipeline *pipeline, uint64_t within_ms);
 
 /* All zero without a store. Any thread. */
 void pipeline_read(const struct service *service, struct pipeline_stats *ret_stats);

@@ -7,6 +7,7 @@
 #ifndef FLOW_SERVICE_H
 #define FLOW_SERVICE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -42,6 +43,10 @@ struct service {
     struct pipeline *_Atomic pipeline; /* flow/pipeline.h: the way to the store; likewise */
     service_ready_fn *ready; /* tells what is needed to serve, and how it is; NULL: the log is */
     void *ready_arg;
+    service_ready_fn
+        *_Atomic more; /* tells of what is under way, and is not needed; NULL: nothing */
+    void *more_arg;
+    atomic_bool is_moving;     /* all there is is being copied elsewhere: nobody can be erased */
     const char *foreign_kinds; /* that the store has and nobody configured; NULL or "" = none */
 };
 

@@ -31,6 +31,9 @@ bool config_is_distributed(const struct config *config)
 /* Nodes that share their counts have to share what comes behind them. */
 static enum err check_distributed(const struct config *config, struct error *error)
 {
+    if (config->move_to.text[0])
+        return config_refuse(config, &config->move_to,
+                             "nodes have nothing on this machine to be moved", error);
     if (!begins(&config->log, "kafka://") && !is_stream(&config->log))
         return config_refuse(
             config, &config->log,
@@ -73,6 +76,15 @@ static enum err check_embedded(const struct config *config, struct error *error)
             config, &config->role,
             "counts in memory belong to one process, which does all: roles go with "
             "--hot redis://...",
+            error);
+    if (config->move_to.text[0] && !is_postgres(&config->move_to))
+        return config_refuse(config, &config->move_to, "neither postgres://... nor empty", error);
+    if (config->move_to.text[0] &&
+        (is_postgres(&config->store) || strcmp(config->store.text, "none") == 0))
+        return config_refuse(
+            config, &config->move_to,
+            "only a store of SQLite can be copied: with --store postgres://... nodes "
+            "take over when this server has stopped",
             error);
     if (config->ack == ACK_LOG || config->ack == ACK_HOT)
         return config_refuse(

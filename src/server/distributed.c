@@ -27,6 +27,7 @@
 #include "store/postgres/postgres.h"
 
 #define AGAIN_MS        1000u /* the next try */
+#define FREE_LOOK_MS    100u  /* clients wait for the store that a machine hands over */
 #define RELAY_WITHIN_MS 3000u
 #define WHY_BYTES       200u
 #define WAIT_MS         2000u
@@ -164,7 +165,11 @@ static enum err open_stores(struct server *server, struct error *error)
     enum err err = open_one_store(server, &server->store, error);
     if (!err && serves(server))
         err = open_one_store(server, &server->distributed->marks, error);
-    return err;
+    if (err)
+        return err;
+    /* While nobody answers nodes go on with what is in Redis. No cell is opened on a machine's
+     * store either way: it gives no epochs then. */
+    return postgres_store_is_free(server->store, error) == ERR_BUSY ? ERR_BUSY : ERR_OK;
 }
 
 static enum err open_redis(struct server *server, struct error *error)
@@ -268,7 +273,8 @@ static void *open_rest(void *arg)
     struct server *server = arg;
     struct distributed *own = server->distributed;
     while (!is_all_there(server)) {
-        (void)bell_wait(&own->bell, AGAIN_MS);
+        bool is_taken = server->store && !own->store.is_there; /* by a machine */
+        (void)bell_wait(&own->bell, is_taken ? FREE_LOOK_MS : AGAIN_MS);
         if (atomic_load(&own->stop))
             return NULL;
     }

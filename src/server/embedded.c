@@ -31,17 +31,51 @@ static void leave_at_once(void *arg, const struct error *error)
     _exit(PROCESS_FAILED);
 }
 
+static const char *folder_of(const struct config *config)
+{
+    const char *folder = config->log.text + strlen("file:");
+    return folder[0] ? folder : config->data.text;
+}
+
 static enum err open_log(struct server *server, struct error *error)
 {
-    const char *folder = server->config.log.text + strlen("file:");
     struct file_log_options options = {
-        .folder = folder[0] ? folder : server->config.data.text,
+        .folder = folder_of(&server->config),
         .segment_bytes = server->config.segment_size,
         .pending_bytes_max = server->config.log_pending_max,
         .fatal = leave_at_once,
         .fatal_arg = server,
     };
     return file_log_open(server->env, &options, &server->log, error);
+}
+
+static struct move_options options_of_move(struct server *server)
+{
+    return (struct move_options){
+        .env = server->env,
+        .folder = folder_of(&server->config),
+        .url = server->config.move_to.text,
+        .members = server->config.members == 0 ? POSTGRES_ROWS : POSTGRES_SETS,
+        .log = server->log,
+        .store = server->store,
+        .hot = server->hot,
+        .pipeline = server->pipeline,
+        .service = &server->service,
+        .kinds = &server->kinds,
+        .flush_interval_ms = server->config.flush_interval,
+        .flush_events = server->config.flush_events,
+        .keep_events_ms = server->config.keep_events,
+        .keep_history_ms = server->config.keep_history,
+        .keep_keys_ms = server->config.keys_kept,
+        .begin_thread = server_give_way,
+    };
+}
+
+/* What was handed over is counted elsewhere. */
+static enum err check_folder(struct server *server, struct error *error)
+{
+    struct move_options options = options_of_move(server);
+    return move_check_folder(&options, error);
 }
 
 /* Where the store is: false if there is to be none. */
@@ -68,6 +102,11 @@ static uint64_t store_cache_bytes(const struct config *config)
     return share < STORE_CACHE_LEAST ? STORE_CACHE_LEAST : share;
 }
 
+static bool is_postgres(const struct config *config)
+{
+    return strncmp(config->store.text, "postgres", strlen("postgres")) == 0;
+}
+
 static enum err open_postgres(struct server *server, struct error *error)
 {
     struct postgres_store_options options = {
@@ -82,7 +121,7 @@ static enum err open_postgres(struct server *server, struct error *error)
 
 static enum err open_store(struct server *server, struct error *error)
 {
-    if (strncmp(server->config.store.text, "postgres", strlen("postgres")) == 0)
+    if (is_postgres(&server->config))
         return open_postgres(server, error);
     char path[VALUE_TEXT_MAX + sizeof("/tally.db")];
     if (!find_store(&server->config, path, sizeof(path)))
@@ -144,15 +183,45 @@ static enum err recover(struct server *server, struct error *error)
     return ERR_OK;
 }
 
+/* Nodes must not write there at the same time. */
+static enum err claim_store(struct server *server, struct error *error)
+{
+    if (!is_postgres(&server->config))
+        return ERR_OK;
+    struct move_options options = options_of_move(server);
+    struct move_name name = move_name(&options);
+    return postgres_store_claim(server->store, name.machine, name.who, true, error);
+}
+
+static void release_store(struct server *server)
+{
+    struct error error = {.text = ""};
+    if (is_postgres(&server->config) && postgres_store_release(server->store, &error))
+        message_warning("the store is still this server's: nodes cannot take over reason=\"%s\"",
+                        error.text);
+}
+
 /* --- together --- */
 
 enum err embedded_open(struct server *server, struct error *error)
 {
-    static server_step_fn *const steps[] = {open_log, open_store, open_hot, open_pipeline, recover};
+    static server_step_fn *const steps[] = {open_log, check_folder,  open_store,
+                                            open_hot, open_pipeline, recover};
     enum err err = ERR_OK;
     for (size_t i = 0; !err && i < sizeof(steps) / sizeof(steps[0]); i++)
         err = steps[i](server, error);
     return err;
+}
+
+enum err embedded_move(struct server *server, struct error *error)
+{
+    const char *url = server->config.move_to.text;
+    if (server->move && strcmp(url, move_url(server->move)) != 0)
+        message_warning("where everything is moved to needs a restart to be changed");
+    if (server->move || url[0] == '\0')
+        return ERR_OK;
+    struct move_options options = options_of_move(server);
+    return move_start(&options, &server->move, error);
 }
 
 enum err embedded_start(struct server *server, struct error *error)
@@ -162,5 +231,17 @@ enum err embedded_start(struct server *server, struct error *error)
     enum err err = log_start(server->log, error);
     if (err || !server->pipeline)
         return err;
-    return pipeline_start(server->pipeline, &server->service, error);
+    err = claim_store(server, error);
+    /* Before anything could be trimmed that is still to be moved. */
+    if (!err)
+        err = embedded_move(server, error);
+    return err ? err : pipeline_start(server->pipeline, &server->service, error);
+}
+
+void embedded_stop(struct server *server)
+{
+    move_stop(server->move);
+    server->move = NULL;
+    if (server->pipeline && pipeline_stop(server->pipeline, FLUSH_WITHIN_MS))
+        release_store(server);
 }

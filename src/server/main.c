@@ -90,6 +90,9 @@ static void serve(struct server *server, int argc, const char *const *argv)
         case SIGNALS_RELOAD:
             reload(server, argc, argv);
             break;
+        case SIGNALS_HAND_OVER:
+            server_hand_over(server);
+            break;
         case SIGNALS_STOP:
             return;
         }

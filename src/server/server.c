@@ -479,6 +479,9 @@ enum err server_reload(struct server *server, const struct config *next, struct 
         message_info("configuration read again: nothing changed");
 
     message_set_level((enum message_level)server->config.verbosity);
+    err = server->distributed ? ERR_OK : embedded_move(server, error);
+    if (err)
+        return err;
     if (server->resp) {
         struct resp_limits limits = limits_of(&server->config);
         resp_set_password(server->resp, password_of(&server->config));
@@ -490,6 +493,16 @@ enum err server_reload(struct server *server, const struct config *next, struct 
         http_set_limits(server->http, &http_limits);
     }
     return ERR_OK;
+}
+
+void server_hand_over(struct server *server)
+{
+    assert(server);
+
+    if (server->move)
+        move_hand_over(server->move);
+    else
+        message_warning("told to hand over, but nothing is being moved: set move-to first");
 }
 
 bool server_moves(struct server *server)
@@ -554,10 +567,13 @@ static void stop_workers(struct server *server)
 /* Before the log and the doors go: it reads the one and wakes the others. */
 static void stop_pipeline(struct server *server)
 {
+    if (!server->distributed) {
+        embedded_stop(server);
+        return;
+    }
     if (server->pipeline)
-        pipeline_stop(server->pipeline, FLUSH_WITHIN_MS);
-    if (server->distributed)
-        distributed_stop(server);
+        (void)pipeline_stop(server->pipeline, FLUSH_WITHIN_MS);
+    distributed_stop(server);
 }
 
 static void stop_opening(struct server *server)

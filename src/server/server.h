@@ -26,6 +26,9 @@ enum err server_reload(struct server *server, const struct config *next, struct 
  * least a second should lie between. */
 bool server_moves(struct server *server);
 
+/* Somebody wants the nodes that it moves to to take over: move.h. */
+void server_hand_over(struct server *server);
+
 /* Answers what has come in, makes the log durable, frees everything. */
 void server_stop(struct server *server);
 

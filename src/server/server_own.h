@@ -23,6 +23,7 @@
 #include "net/loop.h"
 #include "net/timer.h"
 #include "server/late_hot.h"
+#include "server/move.h"
 #include "server/server.h"
 
 /* A store that is slow must not keep us from ending; what it lacks is carried over later. */
@@ -46,6 +47,7 @@ struct server {
     struct hot *hot;
     struct pipeline *pipeline;       /* NULL without a store */
     struct distributed *distributed; /* what is of many nodes; NULL: there is one */
+    struct move *move;               /* to many nodes; NULL: not under way */
     struct service service;
     bool has_service;
     struct resp *resp; /* NULL if it only aggregates */
@@ -69,6 +71,8 @@ typedef enum err server_step_fn(struct server *server, struct error *error);
 /* embedded.c */
 server_step_fn embedded_open; /* log, store, hot layer; recovers */
 server_step_fn embedded_start;
+server_step_fn embedded_move;              /* begins to move, if that is set and not under way */
+void embedded_stop(struct server *server); /* after the workers have ended */
 
 /* distributed.c */
 server_step_fn distributed_open;  /* the log, and the place of what comes later */

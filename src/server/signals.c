@@ -18,6 +18,7 @@ static struct {
     pthread_cond_t changed;
     bool running; /* starting is over */
     bool wants_reload;
+    bool wants_hand_over;
     bool wants_stop;
 } signals = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
@@ -25,6 +26,14 @@ static void ask_to_reload(void)
 {
     pthread_mutex_lock(&signals.mutex);
     signals.wants_reload = signals.running; /* what is starting has read it all just now */
+    pthread_cond_signal(&signals.changed);
+    pthread_mutex_unlock(&signals.mutex);
+}
+
+static void ask_to_hand_over(void)
+{
+    pthread_mutex_lock(&signals.mutex);
+    signals.wants_hand_over = signals.running;
     pthread_cond_signal(&signals.changed);
     pthread_mutex_unlock(&signals.mutex);
 }
@@ -59,6 +68,7 @@ static _Noreturn void guard_the_stop(void)
 {
     sigset_t impatience = signals.set;
     (void)sigdelset(&impatience, SIGHUP);
+    (void)sigdelset(&impatience, SIGUSR1);
 
     (void)nanosleep(&(struct timespec){.tv_nsec = SAME_WISH_MS * 1000000L}, NULL);
     while (wait_signal(&impatience, 0))
@@ -78,6 +88,8 @@ static void *take_signals(void *arg)
         int number = sigwaitinfo(&signals.set, NULL);
         if (number == SIGHUP) {
             ask_to_reload();
+        } else if (number == SIGUSR1) {
+            ask_to_hand_over();
         } else if (number > 0) {
             ask_to_stop();
             guard_the_stop();
@@ -92,6 +104,7 @@ enum err signals_start(struct error *error)
     (void)sigaddset(&signals.set, SIGTERM);
     (void)sigaddset(&signals.set, SIGINT);
     (void)sigaddset(&signals.set, SIGHUP);
+    (void)sigaddset(&signals.set, SIGUSR1);
 
     pthread_condattr_t monotonic;
     (void)pthread_condattr_init(&monotonic);
@@ -124,6 +137,10 @@ static enum signals_request take_request(void)
     if (signals.wants_reload) {
         signals.wants_reload = false;
         return SIGNALS_RELOAD;
+    }
+    if (signals.wants_hand_over) {
+        signals.wants_hand_over = false;
+        return SIGNALS_HAND_OVER;
     }
     return SIGNALS_NONE;
 }

@@ -1,7 +1,7 @@
 /* signals.h - what the outside tells the process to do.
  *
  * A thread of its own takes the signals, so that no handler ever interrupts
- * anything. It hands SIGTERM, SIGINT and SIGHUP to the main thread as requests,
+ * anything. It hands SIGTERM, SIGINT, SIGHUP and SIGUSR1 to the main thread as requests,
  * and ends the process by itself where the main thread could not:
  *
  *   told to stop while starting     nothing is acknowledged yet: exit 0
@@ -21,6 +21,7 @@
 enum signals_request {
     SIGNALS_NONE, /* the time is over */
     SIGNALS_RELOAD,
+    SIGNALS_HAND_OVER,
     SIGNALS_STOP,
 };
 

@@ -137,6 +137,9 @@ static void answer_readyz(struct http_call *call, struct op *ops)
     say_ready(&readiness, "open", !call->client->worker->draining, true, "it ends");
     if (!service->ready)
         say_store(service, &readiness);
+    service_ready_fn *more = service->more;
+    if (is_verbose && more)
+        more(service->more_arg, say_ready, &readiness);
     bool is_ready = readiness.is_ready;
     http_text_add(body, is_ready ? SLICE("ready\n") : SLICE("not ready\n"));
     send_text(call, is_ready ? 200 : 503, buffer_slice(&body->bytes));

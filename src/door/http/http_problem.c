@@ -42,6 +42,8 @@ enum http_problem http_problem_of(enum err code)
     case ERR_UNAVAILABLE:
     case ERR_COLD:
         return HTTP_PROBLEM_UNAVAILABLE;
+    case ERR_MOVED:
+        return HTTP_PROBLEM_MOVED;
     case ERR_NO_MEMORY:
         return HTTP_PROBLEM_MEMORY_FULL;
     case ERR_REFUSED:

@@ -51,6 +51,8 @@
       "Look at what the server has written to stderr.")                                            \
     X(UNAVAILABLE, 503, "unavailable", "A part of the server cannot answer now",                   \
       "Nothing was changed. Try again later.")                                                     \
+    X(MOVED, 503, "moved", "Writes are taken by other nodes from now on",                          \
+      "Nothing was changed. Send it to them, or here again a little later.")                       \
     X(UNKNOWN, 503, "unknown-outcome", "Nobody knows whether it was done",                         \
       "Send it again with the same Idempotency-Key; without one it may count twice.")              \
     X(NO_KIND, 503, "kind-not-configured", "The item holds reactions of a kind that is not known", \

@@ -127,6 +127,10 @@ void resp_reply_describe(enum err code, const char *text, char *to, size_t size)
         word = "UNAVAILABLE";
         text = "The store does not answer. Nothing was done. Try again.";
         break;
+    case ERR_MOVED: /* clients know it from replicas, and look for the others */
+        word = "READONLY";
+        text = "Writes are taken by other nodes from now on. Nothing was done. Try again there.";
+        break;
     case ERR_TIMEOUT:
         word = "TRYAGAIN";
         break;

@@ -2,11 +2,14 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "base/memory.h"
 #include "core/bucket.h"
 #include "hot/memory/cell_own.h"
 #include "hot/memory/layer.h"
+
+#define SETTLE_LOOK_NS 50000
 
 static enum err remember_key(struct memory_hot *hot, const struct event *event)
 {
@@ -306,6 +309,16 @@ static void memory_stats(struct hot *base, struct hot_stats *ret_stats)
     *ret_stats = stats;
 }
 
+/* A batch shows its epoch before it asks for room, and until it is done: whoever is seen without
+ * one asks later than now. */
+static void memory_settle(struct hot *base)
+{
+    struct memory_hot *hot = (struct memory_hot *)base;
+    for (unsigned i = 0; i <= hot->runners; i++)
+        while (atomic_load(&hot->worker[i].epoch) != NO_EPOCH)
+            (void)nanosleep(&(struct timespec){.tv_nsec = SETTLE_LOOK_NS}, NULL);
+}
+
 static void memory_close(struct hot *base)
 {
     struct memory_hot *hot = (struct memory_hot *)base;
@@ -348,6 +361,7 @@ static const struct hot_ops memory_ops = {
     .note = inspect_note,
     .hottest = inspect_hottest,
     .stats = memory_stats,
+    .settle = memory_settle,
     .close = memory_close,
 };
 

@@ -444,6 +444,7 @@ void run_batch(struct hot *base, struct batch *batch)
     struct memory_hot *hot = (struct memory_hot *)base;
     assert(batch->worker < hot->runners);
     struct worker *worker = &hot->worker[batch->worker];
+    begin_batch(hot, worker);
     struct cell_turn turn = {.section = &worker->section,
                              .now_ms = batch->now_ms,
                              .room = log_room(hot->log),
@@ -452,7 +453,6 @@ void run_batch(struct hot *base, struct batch *batch)
                              .picker = &worker->picker,
                              .cells = hot->cells};
 
-    begin_batch(hot, worker);
     layer_note_time(hot, batch->now_ms);
     for (size_t first = 0; first < batch->count; first += STRETCH) {
         size_t count = batch->count - first < STRETCH ? batch->count - first : STRETCH;

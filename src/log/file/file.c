@@ -218,6 +218,12 @@ static void file_close(struct log *base)
     free_log(log);
 }
 
+uint64_t file_log_id(const struct log *base)
+{
+    const struct file_log *log = (const struct file_log *)base;
+    return log->chain.count > 0 ? log->chain.segments[0].log_id : log->writer.log_id;
+}
+
 static const struct log_ops file_ops = {
     .name = "file",
     .read = start_read,

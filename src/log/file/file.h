@@ -27,6 +27,10 @@ struct file_log_options {
 enum err file_log_open(struct env *env, const struct file_log_options *options,
                        struct log **ret_log, struct error *error);
 
+/* A number that the log was given when it was made, and that no other has; 0 before the start of a
+ * new one. */
+uint64_t file_log_id(const struct log *log);
+
 /* manual only: does what the threads would do once: prepares a segment if one
  * is wanted, commits a group if something is pending. True if it did anything. */
 bool file_log_step(struct log *log);

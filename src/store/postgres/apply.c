@@ -32,6 +32,9 @@ static enum err check_position(struct postgres_store *store, struct attempt *att
         return err;
     if (pg_rows(pg) != 1)
         return error_set(error, ERR_UNAVAILABLE, "PostgreSQL: the row of `progress` is gone");
+    err = postgres_claim_check_machine(store, 5, error);
+    if (err)
+        return err;
     struct log_position here = {(uint64_t)pg_int(pg, 0, 0), (uint64_t)pg_int(pg, 0, 1)};
     store->first_new = store->next_user = attempt->next_user = pg_int(pg, 0, 2);
     attempt->has_waiting = pg_bool(pg, 0, 3);
@@ -57,6 +60,9 @@ static enum err check_lanes(struct postgres_store *store, struct attempt *attemp
         return err;
     if (pg_rows(pg) != __builtin_popcountll(batch->lanes))
         return error_set(error, ERR_UNAVAILABLE, "PostgreSQL: rows of `origins` are gone");
+    err = postgres_claim_check_nodes(pg, 5, error);
+    if (err)
+        return err;
     for (int row = 0; row < pg_rows(pg); row++) {
         int64_t lane = pg_int(pg, row, 0);
         uint64_t here = (uint64_t)pg_int(pg, row, 1);

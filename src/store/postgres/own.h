@@ -1,6 +1,8 @@
 /* own.h - what the files of the PostgreSQL store share with one another, and with nobody else.
  *
  *   postgres.c  opening, transactions, how far it is
+ *   claim.c     who may write: a single machine, or nodes
+ *   fill.c      everything of another store, once
  *   schema.c    the tables; views.c the views
  *   apply.c     a batch: what waits, the units, keys, poison, mark
  *   unit.c      what a set of units does to `entries`
@@ -84,11 +86,12 @@ struct postgres_store {
     struct env *env;
     struct postgres_store_options options; /* url is owned */
     struct pg pg;                          /* the writer's */
-    bool is_ready;               /* connected, and what follows is as the database has it */
-    bool is_open;                /* postgres_store_open() is done */
-    uint64_t failed_ns;          /* when connecting failed; 0: it has not */
-    struct error failure;        /* and why */
-    _Atomic uint64_t generation; /* grows whenever the writer connects anew */
+    bool is_ready; /* connected, and what follows is as the database has it */
+    bool is_open;  /* postgres_store_open() is done */
+    char machine[POSTGRES_MACHINE_BYTES]; /* that has claimed it here; "": none */
+    uint64_t failed_ns;                   /* when connecting failed; 0: it has not */
+    struct error failure;                 /* and why */
+    _Atomic uint64_t generation;          /* grows whenever the writer connects anew */
 
     struct kind_names kinds;
     bool is_shared; /* others write at the same time: rows are locked before they are read */
@@ -166,6 +169,17 @@ enum err postgres_write_totals(struct postgres_store *store, struct error *error
 /* Kinds: 0 for no name. kind_names_find() answers SETS_KINDS when there is none of that name. */
 enum err postgres_kinds_load(struct pg *pg, struct kind_names *kinds, struct error *error);
 enum err postgres_kind_add(struct postgres_store *store, struct slice name, struct error *error);
+
+/* --- claim.c --- */
+
+/* May this machine, if the store was claimed for one, or may nodes go on writing? Of a result whose
+ * columns from `column` on are owner, who and released. ERR_UNAVAILABLE */
+enum err postgres_claim_check_machine(struct postgres_store *store, int column,
+                                      struct error *error);
+enum err postgres_claim_check_nodes(struct pg *pg, int column, struct error *error);
+
+/* Within a transaction: from now on it is the nodes'. ERR_BUSY: it is a machine's. */
+enum err postgres_claim_for_nodes(struct postgres_store *store, struct error *error);
 
 /* --- schema.c, views.c --- */
 

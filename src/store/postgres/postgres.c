@@ -256,8 +256,11 @@ static enum err take_epoch(struct postgres_store *store, void *arg, struct error
 {
     struct epoch_call *call = arg;
     struct pg *pg = &store->pg;
+    enum err err = postgres_claim_for_nodes(store, error);
+    if (err)
+        return err;
     pg_args(pg);
-    enum err err = pg_query(pg, SQL_EPOCH_SAFELY, error);
+    err = pg_query(pg, SQL_EPOCH_SAFELY, error);
     if (err)
         return err;
     pg_args(pg);

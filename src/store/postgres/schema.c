@@ -141,6 +141,14 @@ static const char *const steps[] = {
     "  base_segment bigint NOT NULL, base_position bigint NOT NULL,"
     "  updated timestamptz NOT NULL) WITH (fillfactor=50);"
     "INSERT INTO progress VALUES(1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 'epoch');",
+    /* 2: who writes here: claim.c */
+    "CREATE TABLE claim("
+    "  one smallint PRIMARY KEY CHECK(one = 1),"
+    "  owner text NOT NULL,"    /* '': nobody yet; 'nodes'; the number of a machine's log */
+    "  who text NOT NULL,"      /* and where that machine is, for people */
+    "  released bool NOT NULL," /* the machine has handed over: nodes may come */
+    "  since timestamptz NOT NULL);"
+    "INSERT INTO claim VALUES(1, '', '', false, now());",
 };
 #define STEP_COUNT ((int)(sizeof(steps) / sizeof(steps[0])))
 

@@ -13,11 +13,12 @@
       "FROM origins o JOIN homes h ON h.cell = o.origin CROSS JOIN progress p " \
       "CROSS JOIN user_numbers u") \
     X(SQL_PROGRESS_LOCK, \
-      "SELECT segment, position, next_user, EXISTS(SELECT 1 FROM waiting), erased FROM progress " \
-      "FOR NO KEY UPDATE") \
+      "SELECT p.segment, p.position, p.next_user, EXISTS(SELECT 1 FROM waiting), p.erased, " \
+      "c.owner, c.who, c.released FROM progress p CROSS JOIN claim c FOR NO KEY UPDATE") \
     X(SQL_LANES_LOCK, \
-      "SELECT o.origin, o.sequence, p.next_user, EXISTS(SELECT 1 FROM waiting), p.erased " \
-      "FROM origins o CROSS JOIN progress p WHERE o.origin = ANY($1::int8[]) " \
+      "SELECT o.origin, o.sequence, p.next_user, EXISTS(SELECT 1 FROM waiting), p.erased, " \
+      "c.owner, c.who, c.released " \
+      "FROM origins o CROSS JOIN progress p CROSS JOIN claim c WHERE o.origin = ANY($1::int8[]) " \
       "ORDER BY o.origin FOR NO KEY UPDATE OF o") \
     X(SQL_PROGRESS_SET, \
       "UPDATE progress SET segment = $1::int8, position = $2::int8, " \

@@ -8,7 +8,8 @@
  *   lives.c    units that wait: retries, dead letters
  *   tend.c     thinning, mending, bases, erasing
  *   load.c     readers: what hot state is loaded from, and the audit
- *   query.c    readers: lists for people */
+ *   query.c    readers: lists for people
+ *   dump.c     a reader of everything, for another store */
 #ifndef STORE_SQLITE_OWN_H
 #define STORE_SQLITE_OWN_H
 

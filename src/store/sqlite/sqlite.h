@@ -11,6 +11,7 @@
 
 #include "base/env.h"
 #include "base/error.h"
+#include "core/copy.h"
 #include "core/store.h"
 
 struct sqlite_store_options {
@@ -24,5 +25,8 @@ struct sqlite_store_options {
  * database of ours, or one of a newer Tally. */
 enum err sqlite_store_open(struct env *env, const struct sqlite_store_options *options,
                            struct store **ret, struct error *error);
+
+/* Everything that it holds; `reader` is a struct store_reader of it. Others go on writing. */
+copy_source_fn sqlite_dump;
 
 #endif

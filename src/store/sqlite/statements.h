@@ -10,6 +10,27 @@
     X(SQL_SAVEPOINT, "SAVEPOINT unit")                                                             \
     X(SQL_RELEASE, "RELEASE unit")                                                                 \
     X(SQL_ROLLBACK_TO, "ROLLBACK TO unit")                                                         \
+    /* everything, for another store: core/copy.h */                                               \
+    X(SQL_DUMP_KINDS, "SELECT number, name FROM kinds ORDER BY number")                            \
+    X(SQL_DUMP_USERS, "SELECT number, name FROM users")                                            \
+    X(SQL_DUMP_HISTORY, "SELECT row, item, CASE WHEN typeof(user)='integer' THEN user END, "       \
+                        "CASE WHEN typeof(user)='text' THEN user END, kind, time_ms "              \
+                        "FROM history")                                                            \
+    X(SQL_DUMP_ENTRIES, "SELECT number, id, type, incarnation, updated_ms, value, counts, "        \
+                        "slices, settings, nullif(deadline_ms, 0), first_row FROM entries")        \
+    X(SQL_DUMP_MEMBERS, "SELECT number, NULL, members FROM entries WHERE type=1 AND "              \
+                        "length(members)>0 UNION ALL "                                             \
+                        "SELECT place >> 6, place & 63, members FROM members")                     \
+    X(SQL_DUMP_LIVES, "SELECT row, event_id, id, delta, state, retry_count, events, created_ms, "  \
+                      "processed_ms, next_ms, reason FROM count_events WHERE state<>2")            \
+    X(SQL_DUMP_WAITING, "SELECT row, event_id, id, state, nullif(next_ms, 0), adds_only, raw "     \
+                        "FROM waiting")                                                            \
+    X(SQL_DUMP_LETTERS, "SELECT row, event_id, id, delta, reason, raw, segment, position, "        \
+                        "retry_count, created_ms, failed_ms FROM dead_letters")                    \
+    X(SQL_DUMP_KEYS, "SELECT low, high, fingerprint, changed, held, value, time_ms FROM keys "     \
+                     "ORDER BY row")                                                               \
+    X(SQL_DUMP_BASES, "SELECT id, sum, discarded FROM bases")                                      \
+    X(SQL_DUMP_AUDITS, "SELECT time_ms, what, id, text FROM audit_trail ORDER BY row")             \
     /* how far it is */                                                                            \
     X(SQL_PROGRESS, "SELECT segment, position, counters, items, members, next_user, "              \
                     "indexed_users, base_segment, base_position FROM progress")                    \

@@ -67,7 +67,7 @@ TEST(other_methods_are_told)
 
 TEST(every_code_is_a_problem_with_a_status)
 {
-    for (int code = ERR_INVALID; code <= ERR_COLD; code++) {
+    for (int code = ERR_INVALID; code <= ERR_MOVED; code++) {
         enum http_problem problem = http_problem_of((enum err)code);
         assert_true(problem < HTTP_PROBLEMS);
         assert_true(http_problems[problem].status >= 400);
