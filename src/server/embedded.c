@@ -186,7 +186,8 @@ static enum err recover(struct server *server, struct error *error)
 /* Nodes must not write there at the same time. */
 static enum err claim_store(struct server *server, struct error *error)
 {
-    if (!is_postgres(&server->config))
+    bool has_name = file_log_id(server->log) != 0; /* a new log has none before its start */
+    if (!is_postgres(&server->config) || !has_name)
         return ERR_OK;
     struct move_options options = options_of_move(server);
     struct move_name name = move_name(&options);
@@ -205,7 +206,7 @@ static void release_store(struct server *server)
 
 enum err embedded_open(struct server *server, struct error *error)
 {
-    static server_step_fn *const steps[] = {open_log, check_folder,  open_store,
+    static server_step_fn *const steps[] = {open_log, check_folder,  open_store, claim_store,
                                             open_hot, open_pipeline, recover};
     enum err err = ERR_OK;
     for (size_t i = 0; !err && i < sizeof(steps) / sizeof(steps[0]); i++)
