@@ -458,7 +458,7 @@ enum err move_start(const struct move_options *options, struct move **ret, struc
     int errnum = pthread_create(&move->thread, NULL, run, move);
     if (errnum != 0)
         return error_set_errno(error, ERR_NO_MEMORY, errnum, "cannot start moving");
-    (void)pthread_setname_np(move->thread, "mover");
+    (void)pthread_setname_np(move->thread, "moving");
     *ret = move;
     return ERR_OK;
 }

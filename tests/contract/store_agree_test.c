@@ -1,5 +1,6 @@
 /* Stores that are given the same agree on everything: SQLite, PostgreSQL with rows, PostgreSQL with
- * sets. Random batches of a seed, with deletions, late units, refusals and retries.
+ * sets. Random batches of a seed, with deletions, late units, refusals and retries. So do those
+ * that were filled from one of them, and go on.
  *
  *   STORE_SEED=7 STORE_BATCHES=1000 contract_store_agree_test */
 /* servers: postgres */
@@ -27,6 +28,7 @@ static const struct form stores[STORES] = {
     {.name = "sets", .open = open_sets, .refuse = postgres_refuse, .accept = postgres_accept},
 };
 static struct rig *rigs[STORES];
+static int store_count = STORES; /* the first of them are at work */
 
 /* ---- what is to happen: drawn once, done to each ---- */
 
@@ -164,7 +166,7 @@ static size_t draw_acts(struct act *acts, size_t most)
 
 static void assert_same(const char *what, const char *name, const char *texts[STORES])
 {
-    for (int i = 1; i < STORES; i++) {
+    for (int i = 1; i < store_count; i++) {
         if (strcmp(texts[0], texts[i]) != 0)
             fail_msg("%s of %s:\n%-10s %s\n%-10s %s", what, name, stores[0].name, texts[0],
                      stores[i].name, texts[i]);
@@ -248,7 +250,7 @@ static const char *lives_answer(const char *name)
 static void compare(const char *what, answer_fn *answer, const char *name)
 {
     const char *texts[STORES];
-    for (int i = 0; i < STORES; i++) {
+    for (int i = 0; i < store_count; i++) {
         rig = rigs[i];
         texts[i] = answer(name);
     }
@@ -258,7 +260,7 @@ static void compare(const char *what, answer_fn *answer, const char *name)
 static void compare_marks(void)
 {
     struct state_mark marks[STORES];
-    for (int i = 0; i < STORES; i++) {
+    for (int i = 0; i < store_count; i++) {
         assert_int_equal(store_mark(rigs[i]->store, &marks[i], NULL), ERR_OK);
         assert_int_equal(marks[i].counters, marks[0].counters);
         assert_int_equal(marks[i].items, marks[0].items);
@@ -268,12 +270,13 @@ static void compare_marks(void)
     }
 }
 
-/* Slices are 64 questions each. */
-static void compare_all(bool with_slices)
+/* Slices are 64 questions each. What became of each unit is not copied, but for those that wait. */
+static void compare_all(bool with_slices, bool with_lives)
 {
     for (unsigned i = 0; i < IDS; i++) {
         compare("the state", load_answer, model.ids[i]);
-        compare("the lives", lives_answer, model.ids[i]);
+        if (with_lives)
+            compare("the lives", lives_answer, model.ids[i]);
         if (with_slices)
             compare("the slices", slices_answer, model.ids[i]);
         if (model.is_item[i])
@@ -288,7 +291,7 @@ static void compare_all(bool with_slices)
 
 static void apply_to_all(const struct act *acts, size_t count)
 {
-    for (int i = 0; i < STORES; i++) {
+    for (int i = 0; i < store_count; i++) {
         rig = rigs[i];
         for (size_t j = 0; j < count; j++)
             do_act(&acts[j]);
@@ -301,7 +304,7 @@ static void apply_to_all(const struct act *acts, size_t count)
 static void refuse_or_accept(void)
 {
     model.refuses = !model.refuses;
-    for (int i = 0; i < STORES; i++) {
+    for (int i = 0; i < store_count; i++) {
         if (model.refuses)
             stores[i].refuse(rigs[i]->folder, "bad-%", "ABORT");
         else
@@ -315,7 +318,7 @@ static void retry_all(void)
     int64_t seconds = 1 + (int64_t)draw(20);
     char results[STORES][2000];
     const char *texts[STORES];
-    for (int i = 0; i < STORES; i++) {
+    for (int i = 0; i < store_count; i++) {
         rig = rigs[i];
         rig->now_ms += seconds * 1000;
         results[i][0] = 0;
@@ -332,7 +335,7 @@ static void deal_with_letters(void)
 {
     bool redrive = draw(2) == 0;
     uint64_t counts[STORES];
-    for (int i = 0; i < STORES; i++) {
+    for (int i = 0; i < store_count; i++) {
         struct rig *of = rigs[i];
         enum err err = redrive ? store_redrive(of->store, NULL, of->now_ms, &counts[i], NULL)
                                : store_discard(of->store, NULL, of->now_ms, &counts[i], NULL);
@@ -353,7 +356,7 @@ static void one_step(void)
     else if (dice < 20)
         deal_with_letters();
     else if (dice < 22)
-        for (int i = 0; i < STORES; i++)
+        for (int i = 0; i < store_count; i++)
             rig_reopen(rigs[i]);
     else
         apply_to_all(acts, draw_acts(acts, 1 + draw(24)));
@@ -365,20 +368,9 @@ static uint64_t number_from(const char *variable, uint64_t otherwise)
     return text ? strtoull(text, NULL, 10) : otherwise;
 }
 
-TEST(what_is_given_the_same_is_the_same)
+static void free_rigs(void)
 {
-    uint64_t seed = number_from("STORE_SEED", 1);
-    uint64_t batches = number_from("STORE_BATCHES", 150);
-    printf("seed %llu\n", (unsigned long long)seed);
-    name_all(seed);
-    for (int i = 0; i < STORES; i++)
-        rigs[i] = rig_new(stores[i].open);
-    for (uint64_t i = 0; i < batches; i++) {
-        one_step();
-        if (i % 5 == 4)
-            compare_all(i % 50 == 49);
-    }
-    for (int i = 0; i < STORES; i++) {
+    for (int i = 0; i < store_count; i++) {
         rig_close(rigs[i]);
         if (i > 0)
             postgres_remove(rigs[i]->folder);
@@ -386,9 +378,116 @@ TEST(what_is_given_the_same_is_the_same)
     }
 }
 
+TEST(what_is_given_the_same_is_the_same)
+{
+    uint64_t seed = number_from("STORE_SEED", 1);
+    uint64_t batches = number_from("STORE_BATCHES", 150);
+    printf("seed %llu\n", (unsigned long long)seed);
+    name_all(seed);
+    for (int i = 0; i < store_count; i++)
+        rigs[i] = rig_new(stores[i].open);
+    for (uint64_t i = 0; i < batches; i++) {
+        one_step();
+        if (i % 5 == 4)
+            compare_all(i % 50 == 49, true);
+    }
+    free_rigs();
+}
+
+/* ---- copies ---- */
+
+static bool go_on(void *arg, uint64_t rows)
+{
+    *(uint64_t *)arg = rows;
+    return true;
+}
+
+/* Knows all that the first rig knows, but for what it has learnt from its store. */
+static void fill_from_first(int i)
+{
+    rigs[i] = rig_new(stores[i].open);
+    struct rig *to = rigs[i];
+    const struct rig *from = rigs[0];
+    uint64_t rows = 0;
+    struct error error = {.text = ""};
+    assert_int_equal(postgres_store_claim(to->store, "1", "here", false, &error), ERR_OK);
+    if (postgres_store_fill(to->store, sqlite_dump, from->reader, go_on, &rows, &error))
+        fail_msg("%s: %s", stores[i].name, error.text);
+    assert_true(rows > 0);
+    to->now_ms = from->now_ms;
+    to->sequence = from->sequence;
+    to->next_number = from->next_number;
+    memcpy(to->names, from->names, sizeof(to->names));
+    rig_reopen(to);
+    if (model.refuses)
+        stores[i].refuse(to->folder, "bad-%", "ABORT");
+}
+
+TEST(what_was_copied_is_the_same_and_goes_on_the_same)
+{
+    uint64_t seed = number_from("STORE_SEED", 1);
+    uint64_t batches = number_from("STORE_BATCHES", 150);
+    name_all(seed + 1000);
+    store_count = 1;
+    rigs[0] = rig_new(stores[0].open);
+    for (uint64_t i = 0; i < batches; i++)
+        one_step();
+    for (int i = 1; i < STORES; i++)
+        fill_from_first(i);
+    store_count = STORES;
+    compare_all(true, false);
+    for (uint64_t i = 0; i < batches; i++) {
+        one_step();
+        if (i % 5 == 4)
+            compare_all(i % 50 == 49, false);
+    }
+    free_rigs();
+}
+
+/* ---- claims ---- */
+
+TEST(a_machine_and_nodes_never_have_one_store)
+{
+    struct rig *machine = rig_new(open_rows);
+    struct rig *node = rig_new_beside(machine, 1);
+    rig = machine;
+    uint64_t epoch;
+    struct error error = {.text = ""};
+    assert_int_equal(postgres_store_claim(machine->store, "7", "old:/data", false, &error), ERR_OK);
+    rig_add(machine, "a", 1);
+    rig_apply_ok(machine);
+    assert_int_equal(postgres_store_is_free(node->store, &error), ERR_BUSY);
+    assert_non_null(strstr(error.text, "old:/data"));
+    assert_int_equal(store_epoch(node->store, 1, 0, &epoch, &error), ERR_BUSY);
+    assert_int_equal(postgres_store_claim(node->store, "8", "other:/data", true, &error),
+                     ERR_EXISTS);
+
+    assert_int_equal(postgres_store_release(machine->store, &error), ERR_OK);
+    assert_int_equal(postgres_store_is_free(node->store, &error), ERR_OK);
+    rig_add(machine, "a", 1);
+    assert_int_equal(rig_apply(machine, &error), ERR_UNAVAILABLE); /* it has let go of it */
+    assert_int_equal(postgres_store_claim(machine->store, "7", "old:/data", false, &error), ERR_OK);
+    assert_int_equal(postgres_store_release(machine->store, &error), ERR_OK);
+
+    assert_int_equal(store_epoch(node->store, 1, 0, &epoch, &error), ERR_OK);
+    assert_int_equal(postgres_store_release(machine->store, &error), ERR_OK); /* it was done */
+    assert_int_equal(postgres_store_claim(machine->store, "7", "old:/data", true, &error),
+                     ERR_EXISTS);
+    assert_non_null(strstr(error.text, "many nodes"));
+    rig_close(node);
+    rig_close(machine);
+    postgres_remove(machine->folder);
+    rig_free(node);
+    rig_free(machine);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(what_is_given_the_same_is_the_same)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_given_the_same_is_the_same),
+        cmocka_unit_test(what_was_copied_is_the_same_and_goes_on_the_same),
+        cmocka_unit_test(a_machine_and_nodes_never_have_one_store),
+    };
     postgres_or_skip();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
