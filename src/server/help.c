@@ -26,6 +26,7 @@ static const char closing[] =
     "Signals\n"
     "  SIGTERM, SIGINT   answer what has arrived, make the log durable, exit within 10 s\n"
     "  SIGHUP            read the configuration again, say what changed\n"
+    "  SIGUSR1           hand over to many nodes, once --move-to has copied everything\n"
     "\n"
     "Exit codes\n"
     "  0   stopped as asked; --check and --test-config: all is well\n"
