@@ -18,7 +18,8 @@
 #include "server/value.h"
 #include "store/sqlite/sqlite.h"
 
-#define AGAIN_MS       2000u /* the next try, of PostgreSQL that does not answer or is not ours */
+#define AGAIN_MS       1000u  /* the next try, if PostgreSQL does not answer or is not ours; */
+#define AGAIN_MAX_MS   30000u /* a copy that fails is dear */
 #define LOOK_MS        1000u
 #define TELL_NS        (UINT64_C(5) * 1000 * 1000 * 1000)
 #define GIVE_WITHIN_MS 10000u  /* clients wait for that long at most, and then write here again */
@@ -360,10 +361,8 @@ static bool release(struct move *move)
 static bool may_give(struct move *move)
 {
     struct pipeline_stats stats = {0};
-    if (move->stage != STAGE_FOLLOWS) {
-        message_warning("told to hand over, but not everything is copied yet: nothing was done");
-        return false;
-    }
+    if (move->stage != STAGE_FOLLOWS)
+        return false; /* it was told twice */
     aggregator_stats(move->aggregator, &stats);
     if (!stats.paused && stats.lag_events <= GIVE_EVENTS)
         return true;
@@ -407,13 +406,13 @@ static void give(struct move *move)
 static bool begin_some_time(struct move *move)
 {
     struct error error = {.text = ""};
+    uint64_t again_ms = AGAIN_MS;
     while (begin(move, &error)) {
         if (atomic_load(&move->stop))
             return false;
         note_trouble(move, &error);
-        if (atomic_exchange(&move->is_wanted, false))
-            (void)may_give(move);
-        (void)bell_wait(&move->bell, AGAIN_MS);
+        (void)bell_wait(&move->bell, again_ms);
+        again_ms = again_ms * 2 < AGAIN_MAX_MS ? again_ms * 2 : AGAIN_MAX_MS;
     }
     set_stage(move, STAGE_FOLLOWS);
     message_info("PostgreSQL follows the log: SIGUSR1 hands over to nodes when they wait for it");
@@ -467,6 +466,17 @@ void move_hand_over(struct move *move)
 {
     assert(move);
 
+    lock_take(&move->lock);
+    enum stage stage = move->stage;
+    lock_release(&move->lock);
+    if (stage == STAGE_COPIES) {
+        message_warning("told to hand over, but not everything is copied yet: nothing was done");
+        return;
+    }
+    if (stage != STAGE_FOLLOWS) {
+        message_warning("told to hand over, which is done or under way");
+        return;
+    }
     atomic_store(&move->is_wanted, true);
     bell_ring(&move->bell);
 }

@@ -291,6 +291,10 @@ class Moving(deployment.Case):
         tally.postgres_proxy.set(delay_ms=300)
         self.begin(machine, tally.urls["store"])
         machine.wait_message("copying the store", MOVED_WITHIN_S)
+        machine.signal(signal.SIGUSR1)  # too early
+        machine.wait_message("not everything is copied yet", MOVED_WITHIN_S)
+        with machine.connect() as client:
+            self.assertEqual(client.call("GET", "views"), "42")
         machine.kill()
         tally.postgres_proxy.clear()
         self.assertEqual(tally.postgres.query("SELECT count(*) FROM entries"), [(0,)])
