@@ -42,6 +42,7 @@ struct cluster {
     bool is_cluster; /* else one server has everything */
     bool is_asked;   /* for the map, and it has not answered */
     bool in_doubt;
+    bool was_warned; /* that the map is not told, since it was */
     uint64_t asked_ns;
     uint64_t began_ns;
     uint32_t turn; /* whom to ask next */
@@ -192,6 +193,7 @@ static void got_map(void *arg, struct link *link, const struct redisReply *reply
     cluster->is_asked = false;
     if (!reply || cluster->is_shut)
         return;
+    bool is_told = true;
     if (reply->type == REDIS_REPLY_ARRAY) {
         cluster->is_known = true;
         cluster->is_cluster = true;
@@ -203,10 +205,13 @@ static void got_map(void *arg, struct link *link, const struct redisReply *reply
         cluster->in_doubt = false;
         pick_single(cluster);
     } else {
-        message_warning("redis: no answer to CLUSTER SLOTS address=%s reason=\"%s\"",
-                        link_address(link),
-                        reply->type == REDIS_REPLY_ERROR ? reply->str : "of an odd type");
+        is_told = false;
+        if (!cluster->was_warned)
+            message_warning("redis: no answer to CLUSTER SLOTS address=%s reason=\"%s\"",
+                            link_address(link),
+                            reply->type == REDIS_REPLY_ERROR ? reply->str : "of an odd type");
     }
+    cluster->was_warned = !is_told;
     calls_go_on(cluster->layer->calls);
 }
 

@@ -2,8 +2,7 @@
 /* servers: redis+proxy */
 #include "unit/hot/redis/rig.h"
 
-#include <pthread.h>
-
+#include "unit/hot/redis/beside.h"
 #include "unit/hot/redis/faults.h"
 
 static struct rig rig;
@@ -53,25 +52,6 @@ TEST(scripts_that_the_server_forgot_are_loaded_again)
     assert_int_equal(op.value.small, 2);
 }
 
-/* Runs an op beside the test. */
-struct beside {
-    pthread_t thread;
-    struct op op;
-};
-
-static void *run_beside(void *arg)
-{
-    struct beside *beside = arg;
-    beside->op = rig_run(hot, beside->op);
-    return NULL;
-}
-
-static void start_beside(struct beside *beside, struct op op)
-{
-    beside->op = op;
-    assert_int_equal(pthread_create(&beside->thread, NULL, run_beside, beside), 0);
-}
-
 /* The cell begins anew while nobody knows whether the call was done: what was done in it is gone,
  * or in the log already. */
 static struct op run_over_a_new_epoch(struct op op)
@@ -81,7 +61,7 @@ static struct op run_over_a_new_epoch(struct op op)
     snprintf(field, sizeof(field), "call:%s", layer_of(hot)->node);
     struct beside beside;
     make_faults("{\"lose\":\"EVALSHA\",\"lose_every\":1}");
-    start_beside(&beside, op);
+    beside_start(&beside, hot, op);
     usleep(300000);
     char epoch[24];
     snprintf(epoch, sizeof(epoch), "%lu",
@@ -90,8 +70,7 @@ static struct op run_over_a_new_epoch(struct op op)
     RIG_DO(&rig, "HDEL", key, field);
     RIG_DO(&rig, "DEL", rig_key(&rig, hot, layer_home(hash_stable(op.id)), "out"));
     make_faults("{}");
-    pthread_join(beside.thread, NULL);
-    return beside.op;
+    return beside_end(&beside);
 }
 
 TEST(what_cannot_be_known_is_said_to_be_unknown)

@@ -1,5 +1,6 @@
 /* Redirections of a real cluster: every cell is found, and found again when its slot has moved. */
 /* servers: cluster */
+#include "unit/hot/redis/beside.h"
 #include "unit/hot/redis/rig.h"
 
 static struct rig rig;
@@ -215,7 +216,141 @@ TEST(a_primary_that_fails_over_is_left_for_its_replica)
         redisFree(places[i].redis);
 }
 
-RUN(cmocka_unit_test_setup_teardown(every_cell_is_found_where_it_is, begin, end),
-    cmocka_unit_test_setup_teardown(a_cell_whose_slot_moves_is_found_again_with_all_it_has, begin,
-                                    end),
-    cmocka_unit_test_setup_teardown(a_primary_that_fails_over_is_left_for_its_replica, begin, end))
+/* ---- errors that pass, or last ---- */
+
+/* A counter with 7 in it, and the servers, its own first. */
+static unsigned count_to_7(const char *id, struct place places[16])
+{
+    assert_int_equal(rig_run(hot, rig_add(id, 7)).code, ERR_OK);
+    return find_primaries(layer_of(hot)->tags.slots[rig_home(id)], places);
+}
+
+static void let_go(struct place *places, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++)
+        redisFree(places[i].redis);
+}
+
+static void assert_next_is(const char *id, int64_t value)
+{
+    struct op op = run_until_it_works(rig_add(id, 1));
+    assert_int_equal(op.code, ERR_OK);
+    assert_int_equal(op.value.small, value);
+}
+
+static void move_key(const struct place *from, const struct place *to, const char *key)
+{
+    ask(from->redis, "MIGRATE %s %d %s 0 5000", to->host, to->port, key);
+}
+
+/* Another id of the same cell. */
+static const char *neighbour_of(const char *id)
+{
+    static char other[32];
+    unsigned i = 0;
+    do
+        snprintf(other, sizeof(other), "neighbour%u", i++);
+    while (rig_home(other) != rig_home(id));
+    return other;
+}
+
+/* TRYAGAIN: some of a call's keys are here, and others may be where the slot goes. */
+TEST(a_cell_whose_keys_are_in_two_places_is_waited_for)
+{
+    struct place places[16] = {0};
+    unsigned count = count_to_7("torn", places);
+    unsigned slot = layer_of(hot)->tags.slots[rig_home("torn")];
+    begin_move(&places[0], &places[1], slot);
+    unsigned long before = errors_met(places[0].redis, "TRYAGAIN");
+    struct beside passing;
+    beside_start(&passing, hot, rig_add(neighbour_of("torn"), 1)); /* has no key yet */
+    wait_for_error(places[0].redis, "TRYAGAIN", before);
+    ask(places[0].redis, "CLUSTER SETSLOT %u STABLE", slot);
+    struct op op = beside_end(&passing);
+    assert_int_equal(op.code, ERR_OK);
+    assert_int_equal(op.value.small, 1);
+
+    const char *key = rig_key(&rig, hot, rig_home("torn"), "r:torn");
+    ask(places[0].redis, "CLUSTER SETSLOT %u MIGRATING %s", slot, places[1].id);
+    move_key(&places[0], &places[1], key);
+    assert_int_equal(rig_run(hot, rig_add("torn", 1)).code, ERR_UNAVAILABLE);
+    ask(places[0].redis, "CLUSTER SETSLOT %u STABLE", slot);
+    move_key(&places[1], &places[0], key);
+    ask(places[1].redis, "CLUSTER SETSLOT %u STABLE", slot);
+    assert_next_is("torn", 8);
+    assert_next_is(neighbour_of("torn"), 2);
+    let_go(places, count);
+}
+
+/* CLUSTERDOWN: nobody serves the slot. */
+TEST(a_slot_that_nobody_serves_is_waited_for)
+{
+    struct place places[16] = {0};
+    unsigned count = count_to_7("unserved", places);
+    unsigned slot = layer_of(hot)->tags.slots[rig_home("unserved")];
+    unsigned long before = errors_met(places[0].redis, "CLUSTERDOWN");
+    ask(places[0].redis, "CLUSTER DELSLOTS %u", slot);
+    struct beside passing;
+    beside_start(&passing, hot, rig_add("unserved", 1));
+    wait_for_error(places[0].redis, "CLUSTERDOWN", before);
+    ask(places[0].redis, "CLUSTER ADDSLOTS %u", slot);
+    struct op op = beside_end(&passing);
+    assert_int_equal(op.code, ERR_OK);
+    assert_int_equal(op.value.small, 8);
+
+    ask(places[0].redis, "CLUSTER DELSLOTS %u", slot);
+    assert_int_equal(rig_run(hot, rig_add("unserved", 1)).code, ERR_UNAVAILABLE);
+    ask(places[0].redis, "CLUSTER ADDSLOTS %u", slot);
+    assert_next_is("unserved", 9);
+    let_go(places, count);
+}
+
+static unsigned long redirected(struct place *places)
+{
+    return errors_met(places[0].redis, "MOVED") + errors_met(places[1].redis, "MOVED");
+}
+
+static void drop_keys(const struct place *at, unsigned slot)
+{
+    redisReply *keys = redisCommand(at->redis, "CLUSTER GETKEYSINSLOT %u 1000", slot);
+    for (size_t i = 0; i < keys->elements; i++)
+        ask(at->redis, "DEL %s", keys->element[i]->str);
+    freeReplyObject(keys);
+}
+
+TEST(servers_that_send_us_to_each_other_are_not_followed_for_ever)
+{
+    struct place places[16] = {0};
+    unsigned count = count_to_7("to and fro", places);
+    unsigned cell = rig_home("to and fro");
+    unsigned slot = layer_of(hot)->tags.slots[cell];
+    drop_keys(&places[0], slot);
+    ask(places[1].redis, "CLUSTER SETSLOT %u NODE %s", slot, places[0].id);
+    ask(places[0].redis, "CLUSTER SETSLOT %u NODE %s", slot, places[1].id);
+    unsigned long before = redirected(places);
+    struct beside lost;
+    beside_start(&lost, hot, rig_add("to and fro", 1));
+    for (unsigned i = 0; i < 100; i++) { /* the other cells do not notice */
+        char id[16];
+        snprintf(id, sizeof(id), "c%u", i);
+        if (rig_home(id) != cell)
+            assert_int_equal(run_until_it_works(rig_add(id, 1)).code, ERR_OK);
+    }
+    assert_int_equal(beside_end(&lost).code, ERR_UNAVAILABLE);
+    unsigned long after = redirected(places);
+    assert_true(after >= before + 10 && after <= before + 1000);
+
+    ask(places[0].redis, "CLUSTER SETSLOT %u NODE %s", slot, places[0].id);
+    rig_open_cell(hot, cell, false);
+    assert_int_equal(run_until_it_works(rig_add("to and fro", 1)).code, ERR_OK);
+    let_go(places, count);
+}
+
+#define PROMISE(name) cmocka_unit_test_setup_teardown(name, begin, end)
+
+RUN(PROMISE(every_cell_is_found_where_it_is),
+    PROMISE(a_cell_whose_slot_moves_is_found_again_with_all_it_has),
+    PROMISE(a_cell_whose_keys_are_in_two_places_is_waited_for),
+    PROMISE(a_slot_that_nobody_serves_is_waited_for),
+    PROMISE(servers_that_send_us_to_each_other_are_not_followed_for_ever),
+    PROMISE(a_primary_that_fails_over_is_left_for_its_replica))

@@ -44,7 +44,7 @@ static inline void server_start(struct server *server)
         dup2(null, 1);
         dup2(null, 2);
         execlp("redis-server", "redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "",
-               "--dir", server->folder, (char *)NULL);
+               "--dir", server->folder, "--enable-debug-command", "local", (char *)NULL);
         _exit(127);
     }
     for (unsigned i = 0; i < 300; i++) {
