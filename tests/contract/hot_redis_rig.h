@@ -41,13 +41,15 @@ struct rig {
     unsigned workers;      /* 0 = 4 */
     uint64_t keys_kept_ms; /* 0 = 24 h */
     uint32_t idle_s;
-    uint64_t spread_rate; /* 0 = never by itself */
-    const char *prefix;   /* NULL = one of its own; else that of another rig */
-    bool real_clock;      /* else it stands at now_ms */
+    uint64_t spread_rate;   /* 0 = never by itself */
+    const char *prefix;     /* NULL = one of its own; else that of another rig */
+    bool real_clock;        /* else it stands at now_ms */
+    uint64_t totals_ttl_ms; /* 0 = 5 min */
     rig_event_fn *see_event;
     void *see_arg;
 
-    _Atomic int64_t now_ms; /* what the next batch takes for the time */
+    _Atomic int64_t now_ms;    /* what the next batch takes for the time */
+    _Atomic uint64_t ahead_ms; /* of the real clocks; only ever more */
     bool keys_forgotten;
     char own_prefix[64];
     char url[512];
@@ -138,7 +140,14 @@ static inline void *rig_run_relay(void *arg)
 static inline int64_t rig_wall_ms(struct env *env)
 {
     struct rig *rig = (struct rig *)((char *)env - offsetof(struct rig, env));
-    return rig->real_clock ? env_wall_ms(env_system()) : atomic_load(&rig->now_ms);
+    return rig->real_clock ? env_wall_ms(env_system()) + (int64_t)atomic_load(&rig->ahead_ms)
+                           : atomic_load(&rig->now_ms);
+}
+
+static inline uint64_t rig_monotonic_ns(struct env *env)
+{
+    struct rig *rig = (struct rig *)((char *)env - offsetof(struct rig, env));
+    return env_monotonic_ns(env_system()) + atomic_load(&rig->ahead_ms) * 1000000;
 }
 
 static inline void rig_finish(void *arg, unsigned worker)
@@ -163,7 +172,8 @@ static inline void rig_start(struct rig *rig)
                                         .keys_kept_ms = rig->keys_kept_ms,
                                         .idle_s = rig->idle_s,
                                         .spread_rate = rig->spread_rate,
-                                        .totals_ttl_ms = 300000,
+                                        .totals_ttl_ms =
+                                            rig->totals_ttl_ms ? rig->totals_ttl_ms : 300000,
                                         .outbox_max = 100000,
                                         .serves = true};
     struct error error = {0};
@@ -191,6 +201,7 @@ static inline void rig_open(struct rig *rig)
     rig->keys_kept_ms = rig->keys_kept_ms ? rig->keys_kept_ms : 24 * 3600 * 1000;
     rig->env = *env_system();
     rig->env.wall_ms = rig_wall_ms;
+    rig->env.monotonic_ns = rig_monotonic_ns;
     atomic_store(&rig->now_ms, RIG_BEGAN_MS);
     assert_int_equal(kinds_parse(&rig->kinds, slice_of(rig->kind_list), NULL), ERR_OK);
     for (unsigned i = 0; i < RIG_WORKERS_MAX; i++)

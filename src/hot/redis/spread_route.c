@@ -4,10 +4,20 @@
 #include "core/bucket.h"
 #include "hot/redis/spread_own.h"
 
+#define SLOWEST_NS UINT64_C(60000000000) /* a primary that is down counts as this slow */
+
 unsigned spread_slice_of_cursor(const struct op *op)
 {
     uint64_t slice = op->page->cursor >> 56;
     return slice > 0 && slice <= BUCKET_SLICES ? (unsigned)slice - 1 : 0;
+}
+
+static uint64_t load_of(const struct spreads *spreads, unsigned primary)
+{
+    uint64_t latency_ns = layer_latency_ns(spreads->layer, primary);
+    if (latency_ns > SLOWEST_NS)
+        latency_ns = SLOWEST_NS;
+    return (latency_ns + 1) * (1 + spreads->picks[primary]);
 }
 
 static unsigned pick(struct spreads *spreads, const struct spread_entry *entry)
@@ -15,11 +25,8 @@ static unsigned pick(struct spreads *spreads, const struct spread_entry *entry)
     const struct map *map = &entry->map;
     uint64_t loads[BUCKET_SLICES];
     if (entry->create.policy == POLICY_LEAST_LOADED)
-        for (unsigned s = 0; s < BUCKET_SLICES; s++) {
-            unsigned primary = layer_primary_of(spreads->layer, map->owner[s]);
-            loads[s] =
-                (layer_latency_ns(spreads->layer, primary) + 1) * (1 + spreads->picks[primary]);
-        }
+        for (unsigned s = 0; s < BUCKET_SLICES; s++)
+            loads[s] = load_of(spreads, layer_primary_of(spreads->layer, map->owner[s]));
     uint32_t turn =
         shard_pick(&spreads->picker, entry->create.policy, entry->stable, BUCKET_SLICES, loads);
     /* Neighbours are often of one cell; this goes through all, a little less in order. */
