@@ -80,6 +80,9 @@ struct hot_stats {
     uint64_t memory_bytes;   /* what counts against the limit, now */
     uint64_t memory_max;     /* 0 = no limit */
     uint64_t memory_refused; /* ops refused for want of memory */
+    uint64_t outbox_entries; /* a layer outside of the process: wait for the log, in all cells */
+    uint64_t outbox_longest; /* in the cell that has the most */
+    uint64_t outbox_max;     /* in a cell, before it refuses writes; 0 = there is no outbox */
 };
 
 /* --- cold state ---------------------------------------------------------------

@@ -404,8 +404,15 @@ static uint64_t bits(uint64_t mask)
     return (uint64_t)__builtin_popcountll(mask);
 }
 
-static void write_relay(struct page *page, const struct relay_stats *relay)
+static void write_relay(struct page *page, const struct relay_stats *relay,
+                        const struct hot_stats *hot)
 {
+    gauge(page, "tally_outbox_entries", "Entries that wait in Redis for the log, in all cells.",
+          hot->outbox_entries);
+    gauge(page, "tally_outbox_longest", "Entries in the cell that has the most.",
+          hot->outbox_longest);
+    gauge(page, "tally_outbox_max", "Entries that make a cell refuse writes: outbox-max.",
+          hot->outbox_max);
     gauge(page, "tally_cells_leased", "Cells that this node relays to the log.",
           bits(relay->leased));
     gauge(page, "tally_cells_opening", "Cells that are closed, and being opened.",
@@ -426,7 +433,7 @@ static void write_nodes(struct page *page, const struct metrics_sources *from)
         return;
     gauge(page, "tally_log_up", "1 while the log's servers answer.", from->log.down_since_ms == 0);
     if (from->has_relay)
-        write_relay(page, &from->relay);
+        write_relay(page, &from->relay, &from->hot);
     if (!from->pipeline.runs)
         return;
     gauge(page, "tally_lanes_owned", "Lanes of the log that this node carries into the store.",

@@ -207,6 +207,12 @@ class Cluster(Small, Words):
             self.assertEqual(answer.status, 503, answer.body)
             self.assertTrue(answer.headers.get("retry-after"), answer.headers)
             self.assertEqual(self.resp(1).call("GET", counter), str(taken))
+            for node in self.tally.serving:
+                tallyd.wait_until(lambda node=node: node.metrics()["tally_outbox_longest"] >=
+                                  OUTBOX_MAX / 2,
+                                  30, "a figure for the outbox that is full")
+                self.assertEqual(node.metrics()["tally_outbox_max"], OUTBOX_MAX)
+            self.assertIn("outbox_longest:", resp.call("INFO", "tally"))
         finally:
             proxy.clear()
         self.assertLessEqual(taken, OUTBOX_MAX)
@@ -215,6 +221,8 @@ class Cluster(Small, Words):
         tallyd.wait_until(lambda: self.node(1).ask("POST", f"/v1/counters/{counter}/add",
                                                    {"delta": 1}).status == 200, SAID_WITHIN_S,
                           "a write that is taken again")
+        tallyd.wait_until(lambda: self.node(0).metrics()["tally_outbox_entries"] == 0, 30,
+                          "outboxes that are empty again")
 
     def test_a_repetition_promises_no_more_than_the_log_has(self):
         counter = self.name("paid")

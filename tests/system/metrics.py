@@ -53,7 +53,8 @@ class Metrics(tallyd.Case):
         names = {re.match(r"[a-z_]+", key).group() for key in samples}
         used = set(re.findall(r"\btally_[a-z_]+", deploy.read(deploy.RULES) + deploy.read(deploy.DASHBOARD)))
         of_many_nodes = {"tally_log_up", "tally_answers_weak_total", "tally_cells_opening",
-                         "tally_lanes_stuck", "tally_lanes_owned"}
+                         "tally_lanes_stuck", "tally_lanes_owned", "tally_outbox_longest",
+                         "tally_outbox_max"}
         self.assertEqual(used - names - of_many_nodes - {"tally_shard_value"}, set())
 
     def test_figures_move_by_what_was_done(self):

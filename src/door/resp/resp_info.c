@@ -243,6 +243,11 @@ static void tally(struct info *info)
     line(info, "cell_lock_waits", hot.lock_waits);
     line(info, "expired_counters", hot.expired);
     line(info, "refused_writes", hot.refused);
+    if (hot.outbox_max == 0)
+        return;
+    line(info, "outbox_entries", hot.outbox_entries);
+    line(info, "outbox_longest", hot.outbox_longest);
+    line(info, "outbox_max", hot.outbox_max);
 }
 
 static void commandstats(struct info *info)

@@ -9,6 +9,7 @@
 #include "core/event.h"
 #include "hot/redis/ask.h"
 #include "hot/redis/drop.h"
+#include "hot/redis/lease.h"
 #include "hot/redis/load.h"
 #include "hot/redis/look.h"
 #include "hot/redis/spread.h"
@@ -184,4 +185,6 @@ void scans_stats(struct hot *hot, struct hot_stats *ret)
     ret->loads = loads_count(layer);
     ret->cold_misses = loads_misses(layer);
     spreads_figures(layer, &ret->spread, &ret->spread_events);
+    leases_entries(layer, &ret->outbox_entries, &ret->outbox_longest);
+    ret->outbox_max = layer->options.outbox_max;
 }

@@ -28,6 +28,7 @@ struct leases {
     uint64_t round_ns;
     uint64_t pruned_ns;
     _Atomic uint64_t held;
+    _Atomic uint64_t entries[LIMIT_CELLS]; /* in the outboxes, whoever relays them */
 };
 
 struct leases *leases_new(struct layer *layer)
@@ -53,6 +54,18 @@ void leases_free(struct leases *leases)
 uint64_t leases_held(struct layer *layer)
 {
     return atomic_load_explicit(&layer->opens->leases->held, memory_order_relaxed);
+}
+
+void leases_entries(struct layer *layer, uint64_t *ret_sum, uint64_t *ret_longest)
+{
+    *ret_sum = *ret_longest = 0;
+    for (unsigned i = 0; i < LIMIT_CELLS; i++) {
+        uint64_t entries =
+            atomic_load_explicit(&layer->opens->leases->entries[i], memory_order_relaxed);
+        *ret_sum += entries;
+        if (entries > *ret_longest)
+            *ret_longest = entries;
+    }
 }
 
 static uint64_t held_at(const struct leases *leases, uint64_t now_ns)
@@ -105,6 +118,8 @@ static void take_lease(void *arg, const struct redisReply *reply)
     bool is_ours = slice_equal(reply_text_at(reply, 0), slice_of(leases->layer->node));
     leases->cells[asking->cell].asked_ns = is_ours ? asking->now_ns : 0;
     leases->cells[asking->cell].is_others = !is_ours && reply_text_at(reply, 0).size > 0;
+    atomic_store_explicit(&leases->entries[asking->cell], reply_number_at(reply, 2),
+                          memory_order_relaxed);
     opens_saw(leases->layer, asking->cell, slice_equal(reply_text_at(reply, 1), SLICE("open")));
 }
 

@@ -14,12 +14,17 @@
 struct leases *leases_new(struct layer *layer);
 void leases_free(struct leases *leases);
 
-/* For the table of the outbox. On the way it learns which cells are open. */
+/* For the table of the outbox. On the way it learns which cells are open, and how many entries
+ * wait in each outbox. */
 uint64_t leases_leased(struct outbox *outbox);
 
 void leases_leave(struct outbox *outbox);
 
 /* The cells that were ours when leased() was last called. Any thread. */
 uint64_t leases_held(struct layer *layer);
+
+/* What waits in the outboxes of all cells, ours or not, and in the fullest, as of the last round.
+ * Any thread. */
+void leases_entries(struct layer *layer, uint64_t *ret_sum, uint64_t *ret_longest);
 
 #endif

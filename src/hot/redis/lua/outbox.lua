@@ -5,7 +5,7 @@
 --   'nodes', node                     -> how many nodes have shown up of late, this one included
 --   'gone', node                      it does not relay any more
 --   'lease', node, what, prune (0|1)  what: hold (take or renew), leave, look
---                                     -> {whose lease it is ('' = nobody's), state}
+--                                     -> {whose lease it is ('' = nobody's), state, entries}
 --   'read', epoch, n, limit           -> entries behind it, as XRANGE gives them
 --   'relayed', epoch, n               -> 'ok' | 'stale'
 --   'progress'                        -> '<epoch>-<n>'
@@ -77,7 +77,7 @@ function verbs.lease()
     if ARGV[5] == '1' then prune(now) end
     local state = is[3] or 'nothing'
     if state == 'open' and is[5] ~= ARGV[1] then state = 'other' end
-    return {holder, state}
+    return {holder, state, redis.call('XLEN', KEYS[2])}
 end
 
 -- What the data has, and the log, is in the log before the EPOCH event of any later epoch: whoever

@@ -311,6 +311,34 @@ TEST(leases_tell_which_cells_are_open)
     assert_int_equal(rig_outbox(one)->ops->closed(rig_outbox(one)), ~rig_bit(7));
 }
 
+TEST(every_node_knows_how_much_waits_for_the_log)
+{
+    struct hot *one = rig_node(&rig);
+    struct hot *two = rig_node(&rig);
+    rig_open_all(one);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(rig_run(one, rig_add("a", 1)).code, ERR_OK);
+    assert_int_equal(rig_run(one, rig_add("b", 1)).code, ERR_OK);
+    assert_true(rig_home("a") != rig_home("b"));
+    leased(one);
+    leased(two);
+    struct hot *nodes[] = {one, two};
+    for (unsigned i = 0; i < 2; i++) {
+        struct hot_stats stats;
+        hot_stats(nodes[i], &stats);
+        assert_int_equal(stats.outbox_entries, 4);
+        assert_int_equal(stats.outbox_longest, 3);
+        assert_int_equal(stats.outbox_max, rig.options.outbox_max);
+    }
+    relay(one, rig_home("a"), sequence_of(1, 3));
+    usleep(300000); /* until the next round */
+    leased(two);
+    struct hot_stats stats;
+    hot_stats(two, &stats);
+    assert_int_equal(stats.outbox_entries, 1);
+    assert_int_equal(stats.outbox_longest, 1);
+}
+
 #define OUTBOX(name) cmocka_unit_test_setup_teardown(name, open_rig, close_rig)
 
 RUN(OUTBOX(what_was_written_is_read_in_order_with_its_sequences),
@@ -322,4 +350,5 @@ RUN(OUTBOX(what_was_written_is_read_in_order_with_its_sequences),
     OUTBOX(a_relay_of_a_former_epoch_is_told_so),
     OUTBOX(a_repair_is_noted_in_the_outbox_of_its_home), OUTBOX(a_node_alone_relays_all_cells),
     OUTBOX(leases_come_to_be_shared_evenly_and_no_cell_is_anybodys_twice),
-    OUTBOX(the_cells_of_a_node_that_is_gone_are_taken_up), OUTBOX(leases_tell_which_cells_are_open))
+    OUTBOX(the_cells_of_a_node_that_is_gone_are_taken_up), OUTBOX(leases_tell_which_cells_are_open),
+    OUTBOX(every_node_knows_how_much_waits_for_the_log))
