@@ -76,6 +76,13 @@ uint64_t log_reached(struct log *log, unsigned lane, enum log_level level)
     return log->ops->reached(log, lane, level);
 }
 
+uint64_t log_alone(struct log *log, unsigned lane)
+{
+    assert(log && has_lane(log, lane));
+
+    return log->ops->alone ? log->ops->alone(log, lane) : 0;
+}
+
 enum err log_follow(struct log *log, unsigned lane, struct log_position *at, uint64_t limit,
                     log_visit_fn *visit, void *arg, struct error *error)
 {

@@ -120,6 +120,12 @@ struct log_ops {
     /* The ticket up to which everything in the lane has reached the level. Cheap. */
     uint64_t (*reached)(struct log *log, unsigned lane, enum log_level level);
 
+    /* The first ticket of ours in the lane from which on nobody else's section stands between ours,
+     * as far as the lane has been reached; the log may name a later one. So what others have
+     * appended (a new epoch, say) stands before that ticket, or behind all that was reached. Asked
+     * after reached(). Cheap. NULL: nobody else appends. */
+    uint64_t (*alone)(struct log *log, unsigned lane);
+
     /* Reads a lane on while the log is running: visits sections from *at on, as far as
      * they are durable, whole commit groups at a time, until `limit` bytes or more
      * were visited, and moves *at behind them: into the next segment only with the
@@ -198,6 +204,7 @@ enum err log_room(struct log *log); /* ERR_MOVED: it is shut */
  * Who asked before may still append (hot_settle() waits for them). Any thread. */
 void log_shut(struct log *log, bool is_shut);
 uint64_t log_reached(struct log *log, unsigned lane, enum log_level level);
+uint64_t log_alone(struct log *log, unsigned lane);
 enum err log_follow(struct log *log, unsigned lane, struct log_position *at, uint64_t limit,
                     log_visit_fn *visit, void *arg, struct error *error);
 struct log_position log_end(struct log *log, unsigned lane);

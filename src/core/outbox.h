@@ -57,16 +57,25 @@ struct outbox_ops {
     /* The log has everything of `cells` up to these sequences: the outboxes let go of it. Says
      * which cells have answered (`ret_told`; the others are to be told again), and which of these
      * do not have such a sequence in their data: nobody's answer may rest on what was carried over
-     * of them. ERR_UNAVAILABLE: none has answered. */
+     * of them. `openings`: 0, or the epoch in which the caller is opening the cell; in any other
+     * state it is stale. NULL: it opens none. ERR_UNAVAILABLE: none has answered. */
     enum err (*relayed)(struct outbox *outbox, uint64_t cells,
-                        const uint64_t sequences[LIMIT_CELLS], uint64_t *ret_told,
-                        uint64_t *ret_stale, struct error *error);
+                        const uint64_t sequences[LIMIT_CELLS], const uint64_t openings[LIMIT_CELLS],
+                        uint64_t *ret_told, uint64_t *ret_stale, struct error *error);
+
+    /* The store has come to these epochs of `cells`. One that is open in an earlier epoch is
+     * closed: somebody took another process for its server meanwhile, and opened the cell there;
+     * what happens here is dropped. ERR_UNAVAILABLE: none has answered. */
+    enum err (*ended)(struct outbox *outbox, uint64_t cells, const uint64_t epochs[LIMIT_CELLS],
+                      struct error *error);
 
     /* How far the log is known to be, by whoever relays them, for those of `cells`, open or
      * closed; 0: it did not answer, or knows nothing. Says nothing about sequences of another
-     * epoch. ERR_UNAVAILABLE: none has answered. */
+     * epoch. `ret_opening`: those that are being opened. Nobody's answer may rest on what is
+     * carried over then; whether it counts is known when the store has it. ERR_UNAVAILABLE: none
+     * has answered. */
     enum err (*progress)(struct outbox *outbox, uint64_t cells, uint64_t ret_sequences[LIMIT_CELLS],
-                         struct error *error);
+                         uint64_t *ret_opening, struct error *error);
 
     /* The cells that were met closed, and that nobody has opened yet as far as we know. Cheap. */
     uint64_t (*closed)(struct outbox *outbox);

@@ -28,6 +28,8 @@ struct state_mark {
     struct log_position lanes[LIMIT_CELLS]; /* and one of many, by lane */
     uint64_t sequences[LIMIT_CELLS];        /* by origin: of the last event applied; 0 = none */
     uint64_t ended[LIMIT_CELLS]; /* by origin: the last sequence before its epoch; 0 = none */
+    uint64_t given[LIMIT_CELLS]; /* by origin: the last epoch that was given (store.h), used or not;
+                                  * only store_mark() says it */
     uint32_t incarnations[LIMIT_CELLS]; /* by home cell: deletions so far */
     uint64_t counters;                  /* all there are, hot or cold */
     uint64_t items;

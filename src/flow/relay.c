@@ -64,6 +64,7 @@ void relay_begin_anew(struct relay_cell *cell)
     cell->read = 0;
     cell->told = 0;
     cell->logged = 0;
+    cell->carried = 0;
     cell->acked = 0;
     cell->flight_count = 0;
 }
@@ -103,7 +104,7 @@ static bool may_follow(struct relay *relay, struct slice section)
         return true; /* the aggregator makes a dead letter of it */
     bool is_after = event.type == EVENT_AFTER && event.after_origin < LIMIT_CELLS;
     event_done(&event);
-    if (!is_after || relay->cells[event.after_origin].logged >= event.after_sequence)
+    if (!is_after || relay->cells[event.after_origin].carried >= event.after_sequence)
         return true;
     relay->awaited |= relay_bit(event.after_origin);
     return false;
@@ -202,10 +203,18 @@ static void look_at_log(struct relay *relay)
         uint64_t reached = log_reached(relay->options.log, i, LOG_DURABLE);
         while (cell->flight_count > 0 && cell->flights[cell->first_flight].ticket <= reached) {
             cell->acked = cell->flights[cell->first_flight].last;
+            cell->acked_ticket = cell->flights[cell->first_flight].ticket;
             cell->first_flight = (cell->first_flight + 1) % cell->flight_room;
             cell->flight_count--;
         }
     }
+}
+
+/* It is in another epoch: what we know is of the past. */
+static void note_stale(struct relay_cell *cell)
+{
+    relay_begin_anew(cell);
+    cell->is_stale = true;
 }
 
 static void note_told(struct relay *relay, unsigned number, bool is_stale, uint64_t sequence)
@@ -213,31 +222,54 @@ static void note_told(struct relay *relay, unsigned number, bool is_stale, uint6
     struct relay_cell *cell = &relay->cells[number];
     relay->did = true;
     cell->told = sequence;
-    if (!is_stale) {
+    cell->carried = sequence;
+    if (relay_drains(cell) && is_stale)
+        cell->opening.state = OPENING_WANTED; /* somebody else opens it */
+    else if (is_stale)
+        note_stale(cell);
+    else if (!relay_drains(cell)) /* else the store will tell whether it counts: judge_by_end() */
         cell->logged = sequence;
-    } else if (!relay_drains(cell)) {
-        relay_begin_anew(cell); /* it is in another epoch: what we know is of the past */
-        cell->is_stale = true;
-    }
 }
 
 static void tell_outboxes(struct relay *relay)
 {
     struct outbox *outbox = relay->options.outbox;
     uint64_t sequences[LIMIT_CELLS];
+    uint64_t openings[LIMIT_CELLS];
     uint64_t cells = 0;
     for (unsigned i = 0; i < LIMIT_CELLS; i++) {
         sequences[i] = relay->cells[i].acked;
+        openings[i] = relay_drains(&relay->cells[i]) ? relay->cells[i].opening.epoch : 0;
         if (sequences[i] > relay->cells[i].told)
             cells |= relay_bit(i);
     }
     uint64_t told = 0;
     uint64_t stale = 0;
-    if (cells == 0 || outbox->ops->relayed(outbox, cells, sequences, &told, &stale, NULL))
+    uint64_t late = 0;
+    if (cells != 0)
+        cells = relay_fence(relay, cells, &late);
+    for (unsigned i = 0; i < LIMIT_CELLS; i++)
+        if (late & relay_bit(i))
+            note_stale(&relay->cells[i]);
+    if (cells == 0 || outbox->ops->relayed(outbox, cells, sequences, openings, &told, &stale, NULL))
         return;
     for (unsigned i = 0; i < LIMIT_CELLS; i++)
         if (told & cells & relay_bit(i))
             note_told(relay, i, stale & relay_bit(i), sequences[i]);
+}
+
+/* What a process does not know: that its cell was opened in another one, and is open here in an
+ * epoch that has ended. Which process we talk to may change, so all are told, and again. */
+static void tell_of_epochs(struct relay *relay)
+{
+    struct outbox *outbox = relay->options.outbox;
+    uint64_t epochs[LIMIT_CELLS];
+    if (relay->leased == 0 || !relay->has_mark || relay->now_ns < relay->ended_ns)
+        return;
+    relay->ended_ns = relay->now_ns + MARK_EVERY_MS * MS_NS;
+    for (unsigned i = 0; i < LIMIT_CELLS; i++)
+        epochs[i] = sequence_epoch(relay->mark.sequences[i]);
+    (void)outbox->ops->ended(outbox, relay->leased, epochs, NULL);
 }
 
 /* Those that somebody here waits for and another relays, or has relayed before us; and those that
@@ -263,14 +295,17 @@ static void look_at_others(struct relay *relay)
         return;
     relay->progress_ns = relay->now_ns + PROGRESS_EVERY_MS * MS_NS;
     uint64_t sequences[LIMIT_CELLS] = {0};
-    if (outbox->ops->progress(outbox, cells, sequences, NULL))
+    uint64_t opening = 0;
+    if (outbox->ops->progress(outbox, cells, sequences, &opening, NULL))
         return;
     for (unsigned i = 0; i < LIMIT_CELLS; i++) {
         struct relay_cell *cell = &relay->cells[i];
         if (!(cells & relay_bit(i)) || sequences[i] == 0)
             continue;
         cell->is_stale = false;
-        if (sequences[i] > cell->logged)
+        if (sequences[i] > cell->carried)
+            cell->carried = sequences[i];
+        if (sequences[i] > cell->logged && !(opening & relay_bit(i)))
             cell->logged = sequences[i];
     }
 }
@@ -451,6 +486,7 @@ uint64_t relay_step(struct relay *relay)
     look_at_others(relay);
     judge_log(relay);
     (void)relay_look_at_mark(relay, MARK_EVERY_MS);
+    tell_of_epochs(relay);
     let_tickets_go(relay);
     publish(relay);
     if (relay->did)

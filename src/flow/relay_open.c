@@ -34,25 +34,27 @@ static void want_again(struct relay *relay, struct opening *opening, const char 
 }
 
 /* A new epoch is given by the store, so that each is higher than all before it: what somebody who
- * wanted to open the cell earlier brings into the log too late is of a lower one. The cell may know
- * a higher epoch; then the store has to hear of it first. */
+ * wanted to open the cell earlier brings into the log too late is of a lower one. The cell is asked
+ * first, so that only one who may open it is given an epoch: others ask the store for the last one
+ * that was (relay_fence.c). The cell may know a higher epoch than the store, or the store a higher
+ * one than the cell. */
 static enum err begin_epoch(struct relay *relay, unsigned number, struct opening *opening,
                             struct error *error)
 {
     struct outbox *outbox = relay->options.outbox;
     uint64_t above = sequence_epoch(relay->mark.sequences[number]);
     uint64_t given = 0;
-    do {
-        if (opening->epoch > above)
-            above = opening->epoch;
-        enum err err = store_epoch(relay->options.store, number, above, &given, error);
-        if (!err)
+    if (opening->epoch > above)
+        above = opening->epoch;
+    enum err err =
+        outbox->ops->begin(outbox, number, above, &opening->epoch, &opening->last, error);
+    while (!err && opening->epoch != given) {
+        err = store_epoch(relay->options.store, number, opening->epoch - 1, &given, error);
+        if (!err && opening->epoch != given)
             err = outbox->ops->begin(outbox, number, given - 1, &opening->epoch, &opening->last,
                                      error);
-        if (err)
-            return err;
-    } while (opening->epoch != given);
-    return ERR_OK;
+    }
+    return err;
 }
 
 static void begin(struct relay *relay, unsigned number, struct relay_cell *cell)
@@ -89,6 +91,8 @@ static void append_epoch(struct relay *relay, unsigned number, struct relay_cell
     opening->ticket =
         log_append(relay->options.log, (struct slice){header, size}, buffer_slice(&section.body));
     opening->state = OPENING_MARKED;
+    if (opening->epoch > cell->newest)
+        cell->newest = opening->epoch;
     section_done(&section);
     relay->did = true;
 }
@@ -122,11 +126,19 @@ static void drain(struct relay *relay, unsigned number, struct relay_cell *cell)
         append_epoch(relay, number, cell);
 }
 
+/* Is the cell's data what the store has? `ended` is the last event of the lane before this epoch.
+ * Less: something is missing. More: what was left in the outbox came into the lane behind an epoch
+ * that was opened in another process, and does not count. */
+static bool may_keep(const struct opening *opening, uint64_t ended)
+{
+    return sequence_n(opening->last) == 0 ? ended <= opening->last : ended == opening->last;
+}
+
 static void finish(struct relay *relay, unsigned number, struct relay_cell *cell)
 {
     struct outbox *outbox = relay->options.outbox;
     struct opening *opening = &cell->opening;
-    bool keep = relay->mark.ended[number] <= opening->last;
+    bool keep = may_keep(opening, relay->mark.ended[number]);
     struct error error = {.text = ""};
     enum err err = outbox->ops->open(outbox, number, opening->epoch, keep,
                                      relay->mark.incarnations[number], &error);
@@ -139,7 +151,9 @@ static void finish(struct relay *relay, unsigned number, struct relay_cell *cell
         return;
     }
     opening->state = OPENING_NOT;
-    cell->logged = cell->told = cell->acked = cell->read = sequence_of(opening->epoch, 0);
+    cell->logged = cell->carried = cell->told = cell->acked = cell->read =
+        sequence_of(opening->epoch, 0);
+    relay_be_sure(cell, opening->ticket, opening->epoch);
     relay->did = true;
     lock_take(&relay->lock);
     relay->stats.opened++;

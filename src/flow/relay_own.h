@@ -1,4 +1,5 @@
-/* relay_own.h - the relay as its own files see it: relay.c carries over, relay_open.c opens. */
+/* relay_own.h - the relay as its own files see it: relay.c carries over, relay_fence.c knows
+ * whether that counts, relay_open.c opens. */
 #ifndef FLOW_RELAY_OWN_H
 #define FLOW_RELAY_OWN_H
 
@@ -36,14 +37,18 @@ struct opening {
 };
 
 struct relay_cell {
-    uint64_t read;   /* everything up to this sequence was appended; 0 = from the beginning on */
-    uint64_t told;   /* the outbox knows that the log is so far */
-    uint64_t logged; /* the log is so far, and answers may rest on it */
+    uint64_t read;    /* everything up to this sequence was appended; 0 = from the beginning on */
+    uint64_t told;    /* the outbox knows that the log is so far */
+    uint64_t logged;  /* the log is so far, and answers may rest on it */
+    uint64_t carried; /* the log is so far; what must come after it may follow */
     struct flight *flights; /* owned; a ring, the oldest first */
     size_t flight_room;
     size_t first_flight;
     size_t flight_count;
-    uint64_t acked;      /* the log has so much of what we appended; perhaps not told yet */
+    uint64_t acked;        /* the log has so much of what we appended; perhaps not told yet */
+    uint64_t acked_ticket; /* of the lane */
+    uint64_t sure_ticket; /* up to here there is no epoch above `newest` in the lane; 0 = unknown */
+    uint64_t newest;
     bool is_held;        /* in this round: its next section waits for another cell */
     bool has_read;       /* in this round: there was something */
     bool is_stale;       /* it was in another epoch: not read until it is open */
@@ -60,6 +65,8 @@ struct relay {
     uint64_t poll_ns;
     uint64_t progress_ns;
     uint64_t mark_ns;
+    uint64_t ended_ns;
+    uint64_t fence_ns;    /* before it the store is not asked again */
     uint64_t nonsense_ns; /* before it nobody is told again */
     uint64_t now_ns;
     bool is_log_down;
@@ -92,6 +99,13 @@ void relay_begin_anew(struct relay_cell *cell);
 
 /* Asks the store how far it is, if it was not asked just now. False: it does not answer. */
 bool relay_look_at_mark(struct relay *relay, uint64_t every_ms);
+
+/* Which of `cells`, of which the log has what we appended, count: others must not be told of as
+ * carried over. `ret_late`: those that never will, since a newer epoch came before. */
+uint64_t relay_fence(struct relay *relay, uint64_t cells, uint64_t *ret_late);
+
+/* Up to `ticket` the lane has no epoch above this one. */
+void relay_be_sure(struct relay_cell *cell, uint64_t ticket, uint64_t epoch);
 
 /* Goes on with what is to be opened. */
 void relay_open_cells(struct relay *relay);

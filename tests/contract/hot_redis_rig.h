@@ -100,7 +100,8 @@ static inline void rig_open_cell(struct rig *rig, struct outbox *outbox, unsigne
     uint64_t told;
     uint64_t stale;
     if (rig->relayed[cell] > 0)
-        outbox->ops->relayed(outbox, UINT64_C(1) << cell, rig->relayed, &told, &stale, &error);
+        outbox->ops->relayed(outbox, UINT64_C(1) << cell, rig->relayed, NULL, &told, &stale,
+                             &error);
     struct event begins = {.type = EVENT_EPOCH, .origin = cell, .sequence = sequence_of(epoch, 0)};
     if (rig->see_event)
         rig->see_event(rig->see_arg, &begins);
@@ -129,7 +130,7 @@ static inline void *rig_run_relay(void *arg)
         if (!atomic_load(&rig->log_is_down) && leased != 0 &&
             outbox->ops->read(outbox, leased, rig->relayed, 1000, rig_relay_section, rig, &error) ==
                 ERR_OK)
-            outbox->ops->relayed(outbox, leased, rig->relayed, &told, &stale, &error);
+            outbox->ops->relayed(outbox, leased, rig->relayed, NULL, &told, &stale, &error);
         usleep(2000);
     }
     return NULL;

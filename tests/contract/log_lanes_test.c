@@ -281,6 +281,36 @@ TEST(what_two_append_at_once_has_no_gap)
     log_close(first);
 }
 
+/* What stands in a lane between two sections of one process is noticed by it: a new epoch, which
+ * makes repetitions of all that comes behind it. */
+TEST(who_appends_learns_that_another_has_appended_in_between)
+{
+    struct log *first = open_started(false);
+    struct log *second = open_started(false);
+    for (unsigned i = 0; i < 50; i++)
+        source_append(&source, first, 9, 1 + i % 4);
+    source_wait(&source, first);
+    uint64_t before = log_reached(first, 9, LOG_DURABLE);
+    assert_true(log_alone(first, 9) <= 1); /* nobody was there */
+
+    struct lane_source other;
+    source_init(&other);
+    other.next[9] = sequence_of(2, 1);
+    source_append(&other, second, 9, 1);
+    source_wait(&other, second);
+    source_append(&source, first, 9, 3);
+    source_wait(&source, first);
+    uint64_t alone = log_alone(first, 9);
+    assert_true(alone > before && alone <= log_reached(first, 9, LOG_DURABLE));
+
+    for (unsigned i = 0; i < 50; i++)
+        source_append(&other, second, 9, 2);
+    source_wait(&other, second);
+    assert_true(log_alone(second, 9) <= 2); /* of the two it is the one that may go on */
+    log_close(second);
+    log_close(first);
+}
+
 /* ---- several who follow ---- */
 
 TEST(those_who_follow_share_the_lanes)
@@ -446,6 +476,7 @@ static int run_form(const struct form *which)
         PROMISE(the_end_is_where_following_comes_to),
         PROMISE(progress_is_told),
         PROMISE(what_two_append_at_once_has_no_gap),
+        PROMISE(who_appends_learns_that_another_has_appended_in_between),
         PROMISE(those_who_follow_share_the_lanes),
         PROMISE(the_lanes_of_one_that_dies_go_to_the_others_and_nothing_is_lost),
         PROMISE(what_is_released_is_let_go_of_and_the_rest_stays),

@@ -155,6 +155,14 @@ TEST(an_epoch_is_given_once_whoever_asks)
     assert_true(epoch_of(other, 63, 7) > 7); /* each origin has its own */
 }
 
+TEST(the_mark_says_which_epoch_was_given_last)
+{
+    assert_int_equal(mark_now().given[3], 0);
+    uint64_t epoch = epoch_of(other, 3, 41);
+    assert_int_equal(mark_now().given[3], epoch);
+    assert_int_equal(mark_now().given[4], 0);
+}
+
 /* ---- two at once ---- */
 
 enum { ROUNDS = 40, SHARED = 8 };
@@ -398,6 +406,7 @@ static inline int store_suite_of_lanes(const struct form *of)
         LANES_CASE(the_end_of_an_epoch_and_deletions_stay_with_their_lane),
         LANES_CASE(several_lanes_move_together),
         LANES_CASE(an_epoch_is_given_once_whoever_asks),
+        LANES_CASE(the_mark_says_which_epoch_was_given_last),
         LANES_CASE(two_who_ask_for_epochs_at_once_get_different_ones),
         LANES_CASE(two_writers_at_once_share_rows_and_their_totals_add_up),
         LANES_CASE(of_two_who_move_the_same_lane_one_wins_each_time),

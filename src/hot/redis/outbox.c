@@ -20,6 +20,7 @@ struct errand {
     struct buffer entries; /* READ: struct entry_head, its bytes, and so on */
     uint64_t sequence;     /* PROGRESS */
     bool is_stale;         /* RELAYED */
+    bool is_opening;       /* PROGRESS */
 };
 
 /* How an entry lies in an errand's buffer; `size` bytes follow. */
@@ -91,7 +92,7 @@ static struct call *add_call(struct outboxes *outboxes, size_t *count, unsigned 
     errand->cell = cell;
     errand->entries.size = 0;
     errand->sequence = 0;
-    errand->is_stale = false;
+    errand->is_stale = errand->is_opening = false;
     call_clear(call, cell, SCRIPT_OUTBOX);
     call_key(call, "out");
     call_arg_text(call, verb);
@@ -236,7 +237,8 @@ static void take_relayed(void *arg, const struct redisReply *reply)
 }
 
 static enum err outbox_relayed(struct outbox *outbox, uint64_t cells,
-                               const uint64_t sequences[LIMIT_CELLS], uint64_t *ret_told,
+                               const uint64_t sequences[LIMIT_CELLS],
+                               const uint64_t openings[LIMIT_CELLS], uint64_t *ret_told,
                                uint64_t *ret_stale, struct error *error)
 {
     struct outboxes *outboxes = ask_layer(outbox)->opens->outboxes;
@@ -247,6 +249,7 @@ static enum err outbox_relayed(struct outbox *outbox, uint64_t cells,
         struct call *call = add_call(outboxes, &count, cell, "relayed");
         call_arg_number(call, sequence_epoch(sequences[cell]));
         call_arg_number(call, sequence_n(sequences[cell]));
+        call_arg_number(call, openings ? openings[cell] : 0);
     }
     *ret_told = ask_cells(outboxes, count, take_relayed);
     *ret_stale = 0;
@@ -256,16 +259,36 @@ static enum err outbox_relayed(struct outbox *outbox, uint64_t cells,
     return count > 0 && *ret_told == 0 ? none_answered(error) : ERR_OK;
 }
 
+static void take_nothing(void *arg, const struct redisReply *reply)
+{
+    (void)arg, (void)reply;
+}
+
+static enum err outbox_ended(struct outbox *outbox, uint64_t cells,
+                             const uint64_t epochs[LIMIT_CELLS], struct error *error)
+{
+    struct outboxes *outboxes = ask_layer(outbox)->opens->outboxes;
+    size_t count = 0;
+    for (unsigned cell = 0; cell < LIMIT_CELLS; cell++)
+        if (cells & UINT64_C(1) << cell)
+            call_arg_number(add_call(outboxes, &count, cell, "ended"), epochs[cell]);
+    uint64_t told = ask_cells(outboxes, count, take_nothing);
+    return count > 0 && told == 0 ? none_answered(error) : ERR_OK;
+}
+
 static void take_progress(void *arg, const struct redisReply *reply)
 {
+    struct errand *errand = arg;
     uint64_t epoch;
     uint64_t n;
-    if (parse_id(reply_text(reply), &epoch, &n))
-        ((struct errand *)arg)->sequence = sequence_of(epoch, n);
+    if (parse_id(reply_text_at(reply, 0), &epoch, &n))
+        errand->sequence = sequence_of(epoch, n);
+    errand->is_opening = slice_equal(reply_text_at(reply, 1), SLICE("opening"));
 }
 
 static enum err outbox_progress(struct outbox *outbox, uint64_t cells,
-                                uint64_t ret_sequences[LIMIT_CELLS], struct error *error)
+                                uint64_t ret_sequences[LIMIT_CELLS], uint64_t *ret_opening,
+                                struct error *error)
 {
     struct outboxes *outboxes = ask_layer(outbox)->opens->outboxes;
     size_t count = 0;
@@ -274,8 +297,13 @@ static enum err outbox_progress(struct outbox *outbox, uint64_t cells,
             (void)add_call(outboxes, &count, cell, "progress");
     if (count > 0 && ask_cells(outboxes, count, take_progress) == 0)
         return none_answered(error);
-    for (size_t i = 0; i < count; i++)
-        ret_sequences[outboxes->errands[i].cell] = outboxes->errands[i].sequence;
+    *ret_opening = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct errand *errand = &outboxes->errands[i];
+        ret_sequences[errand->cell] = errand->sequence;
+        if (errand->is_opening)
+            *ret_opening |= UINT64_C(1) << errand->cell;
+    }
     return ERR_OK;
 }
 
@@ -285,6 +313,7 @@ static const struct outbox_ops outboxes_ops = {
     .dirty = outbox_dirty,
     .read = outbox_read,
     .relayed = outbox_relayed,
+    .ended = outbox_ended,
     .progress = outbox_progress,
     .closed = opens_closed,
     .begin = opens_begin,

@@ -86,6 +86,12 @@ static uint64_t kafka_reached(struct log *base, unsigned lane, enum log_level le
                                 memory_order_acquire);
 }
 
+static uint64_t kafka_alone(struct log *base, unsigned lane)
+{
+    return atomic_load_explicit(&kafka_log_of(base)->producer.lanes[lane].alone,
+                                memory_order_relaxed);
+}
+
 static enum err kafka_follow(struct log *base, unsigned lane, struct log_position *at,
                              uint64_t limit, log_visit_fn *visit, void *arg, struct error *error)
 {
@@ -181,6 +187,7 @@ static const struct log_ops kafka_ops = {
     .append = kafka_append,
     .room = kafka_room,
     .reached = kafka_reached,
+    .alone = kafka_alone,
     .follow = kafka_follow,
     .end = kafka_end,
     .owned = kafka_owned,

@@ -42,6 +42,8 @@ struct out_lane {
     struct fifo messages;     /* that are not acknowledged */
     struct fifo_node *unsent; /* oldest that librdkafka does not have */
     uint64_t appended;        /* tickets */
+    int64_t next_offset;      /* behind what was acknowledged last */
+    _Atomic uint64_t alone;   /* log.h; written before `reached` */
     _Atomic uint64_t reached;
 };
 

@@ -115,6 +115,15 @@ uint64_t producer_append(struct kafka_log *log, struct slice header, struct slic
 
 /* ---- acknowledgements, on the producer's thread ---- */
 
+/* Offsets have no gaps: one between two of ours is a message of somebody else. An offset that is
+ * not known, since the broker had the message already, counts as one. */
+static void look_for_others(struct out_lane *lane, int64_t offset)
+{
+    if (offset < 0 || offset != lane->next_offset)
+        atomic_store_explicit(&lane->alone, lane->reached + 1, memory_order_relaxed);
+    lane->next_offset = offset + 1;
+}
+
 static void acknowledge(struct kafka_log *log, const rd_kafka_message_t *report)
 {
     struct producer *producer = &log->producer;
@@ -129,6 +138,7 @@ static void acknowledge(struct kafka_log *log, const rd_kafka_message_t *report)
     producer->has_acked = true;
     producer->stats.groups++;
     producer->stats.bytes += message->node.size;
+    look_for_others(lane, report->offset);
     if (message->ticket > 0) {
         producer->pending_bytes -= message->pending;
         producer->stats.sections++;

@@ -50,8 +50,10 @@ struct stream_entry {
 /* The writer's side of a lane. */
 struct out_lane {
     struct fifo entries;
-    bool is_sent;      /* the first one is under way: it stays as it is until it is there */
-    uint64_t appended; /* tickets */
+    bool is_sent;           /* the first one is under way: it stays as it is until it is there */
+    bool is_old;            /* Redis has refused its id; the thread's */
+    uint64_t appended;      /* tickets */
+    _Atomic uint64_t alone; /* log.h; written before `reached` */
     _Atomic uint64_t reached;
     uint64_t try_ns; /* the server did not take it: not before */
     uint32_t failures;

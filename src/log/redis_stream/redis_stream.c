@@ -43,6 +43,12 @@ static uint64_t stream_reached(struct log *base, unsigned lane, enum log_level l
                                 memory_order_acquire);
 }
 
+static uint64_t stream_alone(struct log *base, unsigned lane)
+{
+    return atomic_load_explicit(&stream_log_of(base)->writer.lanes[lane].alone,
+                                memory_order_relaxed);
+}
+
 static void stream_stats(struct log *base, struct log_stats *ret_stats)
 {
     struct writer *writer = &stream_log_of(base)->writer;
@@ -209,6 +215,7 @@ static const struct log_ops stream_ops = {
     .append = stream_append,
     .room = stream_room,
     .reached = stream_reached,
+    .alone = stream_alone,
     .follow = stream_follow,
     .end = stream_end,
     .owned = stream_owned,

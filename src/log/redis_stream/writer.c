@@ -149,6 +149,9 @@ static void note_there(struct stream_log *log, unsigned number, const struct str
     writer->stats.sections += entry->count;
     writer->stats.bytes += entry->bytes.size;
     writer->stats.groups++;
+    if (lane->is_old) /* else nothing in the stream is above it */
+        atomic_store_explicit(&lane->alone, lane->reached + 1, memory_order_relaxed);
+    lane->is_old = false;
     atomic_store_explicit(&lane->reached, entry->ticket, memory_order_release);
 }
 
@@ -267,9 +270,12 @@ static void send_round(struct stream_log *log, struct stream_entry **entries,
     for (size_t i = 0; i < count; i++)
         make_call(log, numbers[i], entries[i], &calls[i]);
     links_round(log->writer.links, calls, count);
-    for (size_t i = 0; i < count; i++)
-        if (is_refused_as_old(calls[i].reply))
+    for (size_t i = 0; i < count; i++) {
+        bool is_old = is_refused_as_old(calls[i].reply);
+        log->writer.lanes[calls[i].lane].is_old |= is_old;
+        if (is_old)
             look_at_last(log, &calls[i]);
+    }
     if (log->url.replicas > 0)
         wait_for_replicas(log, calls, count);
     uint64_t took_ns = env_monotonic_ns(log->env) - began_ns;

@@ -165,6 +165,7 @@ static void read_origin(struct pg *pg, int row, struct state_mark *mark)
     mark->lanes[origin] =
         (struct log_position){(uint64_t)pg_int(pg, row, 3), (uint64_t)pg_int(pg, row, 4)};
     mark->incarnations[origin] = (uint32_t)pg_int(pg, row, 5);
+    mark->given[origin] = (uint64_t)pg_int(pg, row, 16);
 }
 
 enum err postgres_read_mark(struct pg *pg, struct state_mark *ret_mark, struct error *error)

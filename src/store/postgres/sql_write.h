@@ -9,8 +9,9 @@
     X(SQL_MARK, \
       "SELECT o.origin, o.sequence, o.ended, o.segment, o.position, h.incarnation, " \
       "o.counters, o.items, o.members, p.segment, p.position, p.counters, p.items, p.members, " \
-      "p.next_user, u.last_value + u.is_called::int " \
-      "FROM origins o JOIN homes h ON h.cell = o.origin CROSS JOIN progress p " \
+      "p.next_user, u.last_value + u.is_called::int, COALESCE(e.epoch, 0) " \
+      "FROM origins o JOIN homes h ON h.cell = o.origin LEFT JOIN epochs e USING (origin) " \
+      "CROSS JOIN progress p " \
       "CROSS JOIN user_numbers u") \
     X(SQL_PROGRESS_LOCK, \
       "SELECT p.segment, p.position, p.next_user, EXISTS(SELECT 1 FROM waiting), p.erased, " \

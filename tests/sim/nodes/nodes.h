@@ -81,6 +81,9 @@ enum nodes_bug {
     NODES_BUG_LOG_ACK_FIRST,   /* the log acknowledges before it has it */
     NODES_BUG_DROP_UNSAVED,    /* what the store does not have is dropped */
     NODES_BUG_MISSING_IS_ZERO, /* what is not loaded is taken for empty */
+    NODES_BUG_NO_OTHERS,       /* the log does not say that somebody else has appended */
+    NODES_BUG_NO_ENDED,        /* a cell that was opened elsewhere stays open */
+    NODES_BUG_NO_GIVEN,        /* the store does not say which epochs it has given */
     NODES_BUG_COUNT,
 };
 

@@ -14,6 +14,8 @@ struct producer_lane {
     size_t room;
     uint64_t appended; /* tickets */
     uint64_t reached;
+    uint64_t alone;
+    size_t next; /* behind what we heard of last, in the log */
 };
 
 struct producer {
@@ -95,6 +97,12 @@ static uint64_t producer_reached(struct log *log, unsigned lane, enum log_level 
     return producer_of(log)->lanes[lane].reached;
 }
 
+static uint64_t producer_alone(struct log *log, unsigned lane)
+{
+    const struct producer *producer = producer_of(log);
+    return producer->model->bug == NODES_BUG_NO_OTHERS ? 0 : producer->lanes[lane].alone;
+}
+
 static enum err producer_follow(struct log *log, unsigned lane, struct log_position *at,
                                 uint64_t limit, log_visit_fn *visit, void *arg, struct error *error)
 {
@@ -154,6 +162,7 @@ static const struct log_ops producer_ops = {
     .append = producer_append,
     .room = producer_room,
     .reached = producer_reached,
+    .alone = producer_alone,
     .follow = producer_follow,
     .end = producer_end,
     .owned = producer_owned,
@@ -175,6 +184,7 @@ static void deliver(struct producer *producer, unsigned number, size_t count, bo
 {
     struct log_model *model = producer->model;
     struct producer_lane *lane = &producer->lanes[number];
+    size_t at = model->lanes[number].count;
     for (size_t i = 0; i < count; i++)
         deliver_section(model, number, &lane->sections[i]);
     if (!in_order && sim_rng_chance(model->rng, model->unheard_permille)) {
@@ -186,6 +196,9 @@ static void deliver(struct producer *producer, unsigned number, size_t count, bo
         for (size_t i = 0; i < count; i++)
             deliver_section(model, number, &lane->sections[i]);
     }
+    if (at != lane->next)
+        lane->alone = lane->reached + 1;
+    lane->next = at + count;
     for (size_t i = 0; i < count; i++)
         drop_first(lane);
     lane->reached = lane->appended - lane->count;

@@ -29,6 +29,9 @@ static const char *const bug_names[NODES_BUG_COUNT] = {
     [NODES_BUG_LOG_ACK_FIRST] = "the log acknowledges before it has it",
     [NODES_BUG_DROP_UNSAVED] = "what the store does not have is dropped, and forgotten",
     [NODES_BUG_MISSING_IS_ZERO] = "what is not loaded is taken for empty",
+    [NODES_BUG_NO_OTHERS] = "the log does not say that somebody else has appended",
+    [NODES_BUG_NO_ENDED] = "a cell that was opened elsewhere stays open",
+    [NODES_BUG_NO_GIVEN] = "the store does not say which epochs it has given",
 };
 
 const char *nodes_bug_name(enum nodes_bug bug)
@@ -72,6 +75,8 @@ static void print_counts(uint64_t seeds, const struct nodes_counts *all, double 
            " slices moved\n",
            all->failovers, all->empties, all->migrations, all->opened, all->kept, all->loads,
            all->drops, all->moves);
+    printf("%" PRIu64 " servers replaced in their sleep, %" PRIu64 " writes that they took then\n",
+           all->replaced, all->ghost_writes);
     printf("%" PRIu64 " nodes killed, %" PRIu64 " failovers of the store, %" PRIu64
            " lost commits, %" PRIu64 " repetitions in the log, %" PRIu64 " batches\n",
            all->kills, all->store_failovers, all->lost_commits, all->repeats, all->batches);

@@ -24,16 +24,47 @@ static struct redis_server *server_of(struct redis_model *model, unsigned cell)
     return &model->servers[model->server_of[cell]];
 }
 
-static bool is_open(struct redis_model *model, unsigned cell)
+/* A cell in the process that somebody talks to. */
+struct place {
+    struct cell_data *data;
+    unsigned run;
+    bool down;
+    bool is_ghost;
+};
+
+static struct place real_place(struct redis_model *model, unsigned cell)
 {
-    const struct cell_data *data = &model->cells[cell];
-    return data->exists && data->open &&
-           (data->run == server_of(model, cell)->run || model->bug == NODES_BUG_NO_EPOCH);
+    const struct redis_server *server = server_of(model, cell);
+    return (struct place){&model->cells[cell], server->run, server->down, false};
 }
 
-static void append_event(struct redis_model *model, unsigned cell, const struct event *event)
+static struct place place_of(struct redis_model *model, unsigned node, unsigned cell)
 {
-    struct cell_data *data = &model->cells[cell];
+    struct redis_ghost *ghost = &model->ghosts[model->server_of[cell]];
+    if (ghost->nodes >> node & 1 && ghost->had >> cell & 1)
+        return (struct place){&ghost->cells[cell], ghost->run, !ghost->is_awake, true};
+    return real_place(model, cell);
+}
+
+static bool is_open_at(const struct redis_model *model, struct place place)
+{
+    return place.data->exists && place.data->open &&
+           (place.data->run == place.run || model->bug == NODES_BUG_NO_EPOCH);
+}
+
+static bool is_open(struct redis_model *model, unsigned cell)
+{
+    return is_open_at(model, real_place(model, cell));
+}
+
+uint64_t redis_epoch(struct redis_model *model, unsigned node, unsigned cell)
+{
+    return place_of(model, node, cell).data->epoch;
+}
+
+static void append_to(struct redis_model *model, struct cell_data *data, unsigned cell,
+                      const struct event *event)
+{
     assert(data->entry_count < OUTBOX_ROOM);
     data->n++;
     data->last = sequence_of(data->epoch, data->n);
@@ -49,6 +80,11 @@ static void append_event(struct redis_model *model, unsigned cell, const struct 
     entry->size = size + section.body.size;
     entry->last = data->last;
     section_done(&section);
+}
+
+static void append_event(struct redis_model *model, unsigned cell, const struct event *event)
+{
+    append_to(model, &model->cells[cell], cell, event);
 }
 
 static void note_closed(struct redis_model *model, unsigned node, unsigned cell)
@@ -69,13 +105,14 @@ static bool find_piece(struct redis_model *model, const struct caller *from, uns
                        struct cell_data **ret_cell, struct piece **ret_piece, struct reply *reply)
 {
     unsigned cell = from->cell;
-    struct cell_data *data = &model->cells[cell];
+    struct place place = place_of(model, from->node, cell);
+    struct cell_data *data = place.data;
     struct piece *piece = &data->pieces[number];
     *reply = (struct reply){.answer = ANSWER_DOWN};
-    if (server_of(model, cell)->down)
+    if (place.down)
         return false;
     reply->answer = ANSWER_CLOSED;
-    if (!is_open(model, cell)) {
+    if (!is_open_at(model, place)) {
         note_closed(model, from->node, cell);
         return false;
     }
@@ -108,7 +145,8 @@ static void finish(struct redis_model *model, const struct caller *from, struct 
     reply->sequence = data->last;
     if (reply->changed) {
         piece->sequence = data->last;
-        model->outboxes[from->node]->dirty |= UINT64_C(1) << (unsigned)(data - model->cells);
+        model->outboxes[from->node]->dirty |= UINT64_C(1) << from->cell;
+        model->ghost_writes += data != &model->cells[from->cell];
     }
     if (from->call == 0)
         return;
@@ -125,16 +163,19 @@ struct reply redis_react(struct redis_model *model, struct caller from, unsigned
     if (!find_piece(model, &from, piece_of_item(item, slice_of_user(user)), &data, &piece, &reply))
         return reply;
     reply.changed = piece->held[user] != wanted;
+    /* What changes nothing is as old as anything that is read there; nothing is promised of it. */
+    if (!reply.changed && place_of(model, from.node, from.cell).is_ghost)
+        return (struct reply){.answer = ANSWER_DOWN};
     if (reply.changed) {
         struct name id = name_of('i', item);
         struct name name = name_of('u', user);
-        append_event(model, (unsigned)(data - model->cells),
-                     &(struct event){.type = EVENT_REACT,
-                                     .id = slice_of(id.text),
-                                     .user = slice_of(name.text),
-                                     .user_number = EVENT_NO_NUMBER,
-                                     .before = held_name(piece->held[user]),
-                                     .after = held_name(wanted)});
+        append_to(model, data, from.cell,
+                  &(struct event){.type = EVENT_REACT,
+                                  .id = slice_of(id.text),
+                                  .user = slice_of(name.text),
+                                  .user_number = EVENT_NO_NUMBER,
+                                  .before = held_name(piece->held[user]),
+                                  .after = held_name(wanted)});
         piece->held[user] = (uint8_t)wanted;
     }
     finish(model, &from, data, piece, &reply);
@@ -150,8 +191,8 @@ struct reply redis_add(struct redis_model *model, struct caller from, unsigned c
     if (!find_piece(model, &from, piece_of_counter(counter), &data, &piece, &reply))
         return reply;
     struct name id = name_of('c', counter);
-    append_event(
-        model, (unsigned)(data - model->cells),
+    append_to(
+        model, data, from.cell,
         &(struct event){.type = EVENT_ADD, .id = slice_of(id.text), .amount = number_of(amount)});
     piece->value += amount;
     reply.changed = true;
@@ -299,6 +340,17 @@ void redis_fail_over(struct redis_model *model, unsigned server)
     model->servers[server] = (struct redis_server){.run = ++model->runs};
 }
 
+void redis_replace(struct redis_model *model, unsigned server, uint64_t nodes)
+{
+    struct redis_ghost *ghost = &model->ghosts[server];
+    *ghost = (struct redis_ghost){.nodes = nodes, .run = model->servers[server].run};
+    for (unsigned cell = 0; cell < CELLS; cell++)
+        if (model->server_of[cell] == server)
+            ghost->had |= UINT64_C(1) << cell;
+    memcpy(ghost->cells, model->cells, sizeof(ghost->cells));
+    redis_fail_over(model, server);
+}
+
 void redis_restart_empty(struct redis_model *model, unsigned server)
 {
     for (unsigned cell = 0; cell < CELLS; cell++)
@@ -333,8 +385,9 @@ static uint64_t outbox_leased(struct outbox *base)
     struct redis_model *model = outbox->model;
     uint64_t leased = 0;
     for (unsigned cell = 0; cell < CELLS; cell++) {
-        struct cell_data *data = &model->cells[cell];
-        if (server_of(model, cell)->down || !data->exists)
+        struct place place = place_of(model, outbox->node, cell);
+        struct cell_data *data = place.data;
+        if (place.down || !data->exists)
             continue;
         bool is_ours = data->lease == outbox->node + 1;
         if (!is_ours && data->lease != 0 && *model->now_ms - data->lease_ms < LEASE_MS)
@@ -359,8 +412,9 @@ static enum err outbox_read(struct outbox *base, uint64_t cells, const uint64_t 
     struct redis_model *model = outbox_of(base)->model;
     bool has_answered = false;
     for (unsigned cell = 0; cell < CELLS; cell++) {
-        const struct cell_data *data = &model->cells[cell];
-        if (!(cells >> cell & 1) || server_of(model, cell)->down)
+        struct place place = place_of(model, outbox_of(base)->node, cell);
+        const struct cell_data *data = place.data;
+        if (!(cells >> cell & 1) || place.down)
             continue;
         has_answered = true;
         uint32_t left = limit;
@@ -397,17 +451,20 @@ static bool is_stale(const struct cell_data *data, uint64_t sequence)
 }
 
 static enum err outbox_relayed(struct outbox *base, uint64_t cells,
-                               const uint64_t sequences[LIMIT_CELLS], uint64_t *ret_told,
+                               const uint64_t sequences[LIMIT_CELLS],
+                               const uint64_t openings[LIMIT_CELLS], uint64_t *ret_told,
                                uint64_t *ret_stale, struct error *error)
 {
     struct redis_model *model = outbox_of(base)->model;
     *ret_told = *ret_stale = 0;
     for (unsigned cell = 0; cell < CELLS; cell++) {
-        struct cell_data *data = &model->cells[cell];
-        if (!(cells >> cell & 1) || server_of(model, cell)->down)
+        struct place place = place_of(model, outbox_of(base)->node, cell);
+        struct cell_data *data = place.data;
+        if (!(cells >> cell & 1) || place.down)
             continue;
         *ret_told |= UINT64_C(1) << cell;
-        if (is_stale(data, sequences[cell]) && model->bug != NODES_BUG_NO_STALE)
+        bool is_another = openings[cell] > 0 && (data->open || data->epoch != openings[cell]);
+        if ((is_another || is_stale(data, sequences[cell])) && model->bug != NODES_BUG_NO_STALE)
             *ret_stale |= UINT64_C(1) << cell;
         else
             let_go(data, sequences[cell]);
@@ -415,19 +472,41 @@ static enum err outbox_relayed(struct outbox *base, uint64_t cells,
     return *ret_told ? ERR_OK : down(error);
 }
 
-static enum err outbox_progress(struct outbox *base, uint64_t cells,
-                                uint64_t ret_sequences[LIMIT_CELLS], struct error *error)
+static enum err outbox_ended(struct outbox *base, uint64_t cells,
+                             const uint64_t epochs[LIMIT_CELLS], struct error *error)
 {
     struct redis_model *model = outbox_of(base)->model;
     bool has_answered = false;
     for (unsigned cell = 0; cell < CELLS; cell++) {
-        if (!(cells >> cell & 1))
-            continue;
-        ret_sequences[cell] = 0;
-        if (server_of(model, cell)->down)
+        struct place place = place_of(model, outbox_of(base)->node, cell);
+        if (!(cells >> cell & 1) || place.down)
             continue;
         has_answered = true;
-        ret_sequences[cell] = model->cells[cell].relayed;
+        if (place.data->open && place.data->epoch < epochs[cell] &&
+            model->bug != NODES_BUG_NO_ENDED)
+            place.data->open = false;
+    }
+    return has_answered ? ERR_OK : down(error);
+}
+
+static enum err outbox_progress(struct outbox *base, uint64_t cells,
+                                uint64_t ret_sequences[LIMIT_CELLS], uint64_t *ret_opening,
+                                struct error *error)
+{
+    struct redis_model *model = outbox_of(base)->model;
+    bool has_answered = false;
+    *ret_opening = 0;
+    for (unsigned cell = 0; cell < CELLS; cell++) {
+        if (!(cells >> cell & 1))
+            continue;
+        struct place place = place_of(model, outbox_of(base)->node, cell);
+        ret_sequences[cell] = 0;
+        if (place.down)
+            continue;
+        has_answered = true;
+        ret_sequences[cell] = place.data->relayed;
+        if (!place.data->open)
+            *ret_opening |= UINT64_C(1) << cell;
     }
     return has_answered ? ERR_OK : down(error);
 }
@@ -436,7 +515,7 @@ static uint64_t outbox_closed(struct outbox *base)
 {
     struct redis_outbox *outbox = outbox_of(base);
     for (unsigned cell = 0; cell < CELLS; cell++)
-        if (is_open(outbox->model, cell))
+        if (is_open_at(outbox->model, place_of(outbox->model, outbox->node, cell)))
             outbox->closed &= ~(UINT64_C(1) << cell);
     return outbox->closed;
 }
@@ -446,10 +525,11 @@ static enum err outbox_begin(struct outbox *base, unsigned cell, uint64_t epoch,
 {
     struct redis_outbox *outbox = outbox_of(base);
     struct redis_model *model = outbox->model;
-    struct cell_data *data = &model->cells[cell];
-    if (server_of(model, cell)->down)
+    struct place place = place_of(model, outbox->node, cell);
+    struct cell_data *data = place.data;
+    if (place.down)
         return down(error);
-    if (is_open(model, cell))
+    if (is_open_at(model, place))
         return error_set(error, ERR_EXISTS, "cell %u is open", cell);
     if (data->exists && !data->open && data->opener != outbox->node + 1 &&
         *model->now_ms - data->opener_ms < OPENER_MS)
@@ -459,7 +539,7 @@ static enum err outbox_begin(struct outbox *base, unsigned cell, uint64_t epoch,
     data->epoch = (data->epoch > epoch ? data->epoch : epoch) + 1;
     data->opener = outbox->node + 1;
     data->opener_ms = *model->now_ms;
-    data->opening_run = server_of(model, cell)->run;
+    data->opening_run = place.run;
     *ret_epoch = data->epoch;
     *ret_last = data->last;
     return ERR_OK;
@@ -471,11 +551,12 @@ static enum err outbox_open(struct outbox *base, unsigned cell, uint64_t epoch, 
     (void)incarnations;
     struct redis_outbox *outbox = outbox_of(base);
     struct redis_model *model = outbox->model;
-    struct cell_data *data = &model->cells[cell];
-    if (server_of(model, cell)->down)
+    struct place place = place_of(model, outbox->node, cell);
+    struct cell_data *data = place.data;
+    if (place.down)
         return down(error);
     if (!data->exists || data->open || data->epoch != epoch || data->opener != outbox->node + 1 ||
-        data->opening_run != server_of(model, cell)->run)
+        data->opening_run != place.run)
         return error_set(error, ERR_BUSY, "cell %u was begun anew", cell);
     if (data->entry_count > 0)
         return error_set(error, ERR_EXISTS, "the outbox of cell %u is not empty", cell);
@@ -492,7 +573,7 @@ static enum err outbox_open(struct outbox *base, unsigned cell, uint64_t epoch, 
     data->n = 0;
     data->last = sequence_of(epoch, 0);
     data->relayed = data->last;
-    data->run = server_of(model, cell)->run;
+    data->run = place.run;
     model->opened++;
     model->kept += keep;
     return ERR_OK;
@@ -503,6 +584,7 @@ static const struct outbox_ops outbox_ops = {
     .dirty = outbox_dirty,
     .read = outbox_read,
     .relayed = outbox_relayed,
+    .ended = outbox_ended,
     .progress = outbox_progress,
     .closed = outbox_closed,
     .begin = outbox_begin,

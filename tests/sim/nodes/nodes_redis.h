@@ -2,8 +2,9 @@
  * the servers under them.
  *
  * Each cell lies on one of the servers. A server can be down, fail over to a replica that lags
- * behind, and come back empty; a cell can move to another server. Whatever happens in one call is
- * whole. */
+ * behind, and come back empty; a cell can move to another server. A server that was replaced may
+ * have been asleep only: it wakes up, and for a while some nodes still talk to it. Whatever happens
+ * in one call is whole. */
 #ifndef NODES_REDIS_H
 #define NODES_REDIS_H
 
@@ -88,6 +89,15 @@ struct redis_server {
     unsigned run;
 };
 
+/* A process that was replaced and does not know it. */
+struct redis_ghost {
+    uint64_t nodes; /* that still take it for the primary, a bit each */
+    uint64_t had;   /* cells, a bit each */
+    bool is_awake;
+    unsigned run;
+    struct cell_data cells[CELLS];
+};
+
 /* Members on their way from one cell to another. */
 struct move {
     bool is_active;
@@ -108,6 +118,7 @@ struct redis_model {
     unsigned runs;   /* so many processes there were */
     uint64_t tokens;
     struct redis_server servers[SERVERS];
+    struct redis_ghost ghosts[SERVERS];
     unsigned server_of[CELLS];
     unsigned owner[PIECES]; /* cell */
     struct move moves[MOVES];
@@ -116,6 +127,7 @@ struct redis_model {
     struct redis_outbox *outboxes[NODES]; /* owned */
     uint64_t opened;
     uint64_t kept;
+    uint64_t ghost_writes; /* done by a process that was replaced */
 };
 
 void redis_model_init(struct redis_model *model, struct sim_rng *rng, enum nodes_bug bug,
@@ -141,6 +153,9 @@ struct reply redis_react(struct redis_model *model, struct caller from, unsigned
 struct reply redis_add(struct redis_model *model, struct caller from, unsigned counter,
                        int64_t amount);
 
+/* The epoch of the cell, as the node sees it. */
+uint64_t redis_epoch(struct redis_model *model, unsigned node, unsigned cell);
+
 /* A token to load the piece with, which is not there; 0 = it need not be, or cannot be asked. */
 uint64_t redis_begin_load(struct redis_model *model, unsigned piece, unsigned *ret_cell);
 void redis_load(struct redis_model *model, unsigned cell, unsigned piece, uint64_t token,
@@ -158,6 +173,8 @@ void redis_go_on_moving(struct redis_model *model);
 
 void redis_replicate(struct redis_model *model, unsigned server);
 void redis_fail_over(struct redis_model *model, unsigned server);
+/* The same; but the old one was only asleep, and `nodes` take it for the primary still. */
+void redis_replace(struct redis_model *model, unsigned server, uint64_t nodes);
 void redis_restart_empty(struct redis_model *model, unsigned server);
 void redis_migrate(struct redis_model *model, unsigned cell, unsigned server);
 

@@ -59,6 +59,7 @@ struct loading {
 struct rates {
     unsigned server_down;
     unsigned failover;
+    unsigned replace;
     unsigned empty;
     unsigned migrate;
     unsigned move;
@@ -262,7 +263,7 @@ static struct caller caller_of(struct world *world, struct intent *intent, unsig
         intent->life = node->life;
         intent->call = ++node->calls;
         intent->cell = world->redis.owner[piece];
-        intent->epoch = world->redis.cells[intent->cell].epoch;
+        intent->epoch = redis_epoch(&world->redis, intent->node, intent->cell);
     }
     node->again[intent->cell] = NULL;
     return (struct caller){intent->node, intent->life,  intent->call,
@@ -438,6 +439,11 @@ static void fail_redis(struct world *world)
         counts->failovers++;
         say(world, "server %u fails over", server);
     }
+    if (chance(world, world->rates.replace)) {
+        redis_replace(&world->redis, server, 1 + below(world, (1u << NODES) - 1));
+        counts->replaced++;
+        say(world, "server %u is replaced in its sleep", server);
+    }
     if (chance(world, world->rates.empty)) {
         redis_restart_empty(&world->redis, server);
         counts->empties++;
@@ -449,6 +455,18 @@ static void fail_redis(struct world *world)
         counts->migrations++;
         say(world, "cell %u moves to server %u", cell, server);
     }
+}
+
+/* Those that were replaced wake up, and nodes learn of it one by one. */
+static void tend_ghosts(struct world *world)
+{
+    struct redis_ghost *ghost = &world->redis.ghosts[below(world, SERVERS)];
+    if (ghost->nodes != 0 && !ghost->is_awake && chance(world, 20)) {
+        ghost->is_awake = true;
+        say(world, "a server that was replaced wakes up");
+    }
+    if (chance(world, 20))
+        ghost->nodes &= ~(UINT64_C(1) << below(world, NODES));
 }
 
 static void fail_others(struct world *world)
@@ -553,6 +571,7 @@ static void step(struct world *world)
     world->result->counts.steps++;
     world->now_ms += (int64_t)below(world, 40);
     fail_redis(world);
+    tend_ghosts(world);
     fail_others(world);
     restart_nodes(world);
     if (chance(world, world->rates.rebalance) || (world->is_settling && !is_owned(world)))
@@ -626,8 +645,10 @@ static void settle(struct world *world)
     world->log.down_since_ms = 0;
     world->log.repeat_permille = world->log.unheard_permille = 0;
     world->store.lost_permille = world->store.down_permille = 0;
-    for (unsigned server = 0; server < SERVERS; server++)
+    for (unsigned server = 0; server < SERVERS; server++) {
         world->redis.servers[server].down = false;
+        world->redis.ghosts[server].nodes = 0;
+    }
     for (unsigned i = 0; i < SETTLE_STEPS; i++) {
         if (i % 500 == 0)
             for (unsigned piece = 0; piece < PIECES; piece++)
@@ -746,6 +767,7 @@ static void choose_rates(struct world *world)
     world->rates = (struct rates){
         .server_down = some_rate(world, 10),
         .failover = some_rate(world, 10),
+        .replace = some_rate(world, 10),
         .empty = some_rate(world, 5),
         .migrate = some_rate(world, 10),
         .move = some_rate(world, 50),
@@ -803,6 +825,7 @@ static void count_all(struct world *world)
     struct nodes_counts *counts = &world->result->counts;
     counts->opened = world->redis.opened;
     counts->kept = world->redis.kept;
+    counts->ghost_writes = world->redis.ghost_writes;
     counts->lost_commits = world->store.losses;
     counts->batches = world->store.batches;
     counts->repeats = world->log.repeats;

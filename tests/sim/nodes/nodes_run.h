@@ -21,6 +21,8 @@ struct nodes_counts {
     uint64_t opened;
     uint64_t kept;
     uint64_t failovers;
+    uint64_t replaced;
+    uint64_t ghost_writes;
     uint64_t empties;
     uint64_t migrations;
     uint64_t kills;

@@ -32,6 +32,8 @@ static enum err view_mark(struct store *store, struct state_mark *ret_mark, stru
     if (is_down(model))
         return unavailable(error);
     *ret_mark = model->rows.mark;
+    if (model->bug != NODES_BUG_NO_GIVEN)
+        memcpy(ret_mark->given, model->epochs, sizeof(ret_mark->given));
     return ERR_OK;
 }
 

@@ -240,6 +240,91 @@ TEST(what_a_batch_did_before_its_cell_was_lost_does_not_rest_on_what_it_did_afte
     rig_free(rig);
 }
 
+/* The server of cell 0 is replaced while it sleeps, and the cell is opened anew by another node.
+ * Our node takes the old one for the primary still. */
+static void replace_unnoticed(struct rig *rig)
+{
+    redis_replicate(&rig->redis, 0);
+    redis_replace(&rig->redis, 0, 1);
+    struct relay *other = relay_new(&(struct relay_options){
+        .env = &rig->env,
+        .outbox = redis_model_outbox(&rig->redis, 1),
+        .log = log_model_open(&rig->log, 1),
+        .store = rig->store.views[1],
+        .ack_timeout_ms = ACK_TIMEOUT_MS,
+    });
+    struct caller from = {.node = 1, .life = 1, .call = 1, .cell = 0};
+    assert_int_equal(redis_add(&rig->redis, from, 0, 1).answer, ANSWER_CLOSED);
+    for (unsigned i = 0; i < 60; i++) {
+        rig->now_ms += 25;
+        (void)relay_step(other);
+        log_model_settle(&rig->log);
+        apply_all(rig);
+    }
+    assert_true(rig->redis.cells[0].open);
+    assert_int_equal(rig->redis.cells[0].epoch, 2);
+    rig->redis.ghosts[0].is_awake = true;
+    relay_free(other);
+}
+
+TEST(what_a_server_does_that_was_replaced_is_weak_although_the_log_has_it)
+{
+    struct rig *rig = rig_new();
+    open_counter(rig, 0);
+    assert_int_equal(add(rig, 0).answer, ANSWER_DONE);
+    rounds(rig, 4);
+    replace_unnoticed(rig);
+    uint64_t ticket = ticket_of(rig, 0, add(rig, 0));
+    rounds(rig, ACK_TIMEOUT_MS / 25 + 4);
+    assert_int_equal(relay_safe(rig->relay), ticket);
+    assert_true(relay_any_weak(rig->relay, ticket, ticket));
+    assert_true(rig->log.lanes[0].count >= 4);        /* it is there, and too late */
+    assert_false(rig->redis.ghosts[0].cells[0].open); /* and the server was told */
+    rig_free(rig);
+}
+
+TEST(an_answer_leaves_also_when_another_has_appended_and_no_epoch_was_given)
+{
+    struct rig *rig = rig_new();
+    open_counter(rig, 0);
+    assert_int_equal(add(rig, 0).answer, ANSWER_DONE);
+    rounds(rig, 4);
+    /* A relay that does not know that its lease is over repeats what is there. */
+    struct log *late = log_model_open(&rig->log, 1);
+    const struct log_section *section = &rig->log.lanes[0].sections[1];
+    (void)log_append(late, (struct slice){section->bytes, section->size}, SLICE(""));
+    log_model_settle(&rig->log);
+    uint64_t ticket = ticket_of(rig, 0, add(rig, 0));
+    rounds(rig, 3);
+    assert_int_equal(relay_safe(rig->relay), ticket);
+    assert_false(relay_any_weak(rig->relay, ticket, ticket));
+    rig_free(rig);
+}
+
+TEST(while_the_store_is_down_answers_leave_as_long_as_nobody_else_appends)
+{
+    struct rig *rig = rig_new();
+    open_counter(rig, 0);
+    rig->store.down = true;
+    uint64_t ticket = ticket_of(rig, 0, add(rig, 0));
+    rounds(rig, 3);
+    assert_int_equal(relay_safe(rig->relay), ticket);
+    assert_false(relay_any_weak(rig->relay, ticket, ticket));
+
+    struct log *late = log_model_open(&rig->log, 1);
+    const struct log_section *section = &rig->log.lanes[0].sections[1];
+    (void)log_append(late, (struct slice){section->bytes, section->size}, SLICE(""));
+    log_model_settle(&rig->log);
+    ticket = ticket_of(rig, 0, add(rig, 0));
+    rounds(rig, 10);
+    assert_true(relay_safe(rig->relay) < ticket); /* that may have been a new epoch */
+    rig->store.down = false;
+    rounds(rig, 12);
+    assert_int_equal(relay_safe(rig->relay), ticket);
+    assert_false(relay_any_weak(rig->relay, ticket, ticket));
+    rig_free(rig);
+}
+
 TEST(a_cell_is_not_opened_while_the_store_is_down)
 {
     struct rig *rig = rig_new();
@@ -286,5 +371,8 @@ RUN(cmocka_unit_test(a_cell_that_was_never_there_is_opened),
     cmocka_unit_test(what_only_a_lost_server_had_is_weak),
     cmocka_unit_test(
         what_a_batch_did_before_its_cell_was_lost_does_not_rest_on_what_it_did_afterwards),
+    cmocka_unit_test(what_a_server_does_that_was_replaced_is_weak_although_the_log_has_it),
+    cmocka_unit_test(an_answer_leaves_also_when_another_has_appended_and_no_epoch_was_given),
+    cmocka_unit_test(while_the_store_is_down_answers_leave_as_long_as_nobody_else_appends),
     cmocka_unit_test(a_cell_is_not_opened_while_the_store_is_down),
     cmocka_unit_test(what_comes_after_another_cell_waits_for_it))

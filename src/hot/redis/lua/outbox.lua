@@ -7,8 +7,10 @@
 --   'lease', node, what, prune (0|1)  what: hold (take or renew), leave, look
 --                                     -> {whose lease it is ('' = nobody's), state, entries}
 --   'read', epoch, n, limit           -> entries behind it, as XRANGE gives them
---   'relayed', epoch, n               -> 'ok' | 'stale'
---   'progress'                        -> '<epoch>-<n>'
+--   'relayed', epoch, n, opening      opening: 0, or the epoch that the cell is being opened in
+--                                     -> 'ok' | 'stale'
+--   'ended', epoch                    the log has come to this one -> 'ok' | 'lost'
+--   'progress'                        -> {'<epoch>-<n>', state}
 --   'note', ms, event                 as core/event.h writes it -> {'ok', epoch, n} | {'closed'}
 -- Each may be sent twice but 'note', of which a repetition is one more note.
 local LEASE_MS = 3000
@@ -81,13 +83,15 @@ function verbs.lease()
 end
 
 -- What the data has, and the log, is in the log before the EPOCH event of any later epoch: whoever
--- opens a cell carries over all of its outbox first. So it counts, in whichever state the cell is.
+-- opens a cell carries over all of its outbox first. Unless the cell was opened in another process
+-- meanwhile; of that the relay makes sure, but not of what it carries over while it opens the cell.
 function verbs.relayed()
     local epoch, n = tonumber(ARGV[3]), tonumber(ARGV[4])
     local is = redis.call('HMGET', cell, 'state', 'epoch', 'n', 'de', 'dn', 'relayed')
     local is_opening = is[1] == 'opening'
     local data_epoch = tonumber((is_opening and is[4] or is[2]) or 0)
     local data_n = tonumber((is_opening and is[5] or is[3]) or 0)
+    if ARGV[5] ~= '0' and not (is_opening and is[2] == ARGV[5]) then return 'stale' end
     if data_epoch ~= epoch then return 'stale' end
     if n > data_n then
         -- The log has what the data does not: it has gone back, and nobody has said so.
@@ -102,8 +106,17 @@ function verbs.relayed()
     return 'ok'
 end
 
+-- The cell was opened in another process since, or this one was asleep: nothing that it does counts.
+function verbs.ended()
+    local is = redis.call('HMGET', cell, 'state', 'epoch')
+    if is[1] ~= 'open' or tonumber(is[2]) >= tonumber(ARGV[3]) then return 'ok' end
+    redis.call('HSET', cell, 'state', 'lost')
+    return 'lost'
+end
+
 function verbs.progress()
-    return redis.call('HGET', cell, 'relayed') or '0-0'
+    local is = redis.call('HMGET', cell, 'relayed', 'state')
+    return {is[1] or '0-0', is[2] or 'nothing'}
 end
 
 function verbs.note()

@@ -116,7 +116,7 @@ static void reopen(unsigned cell)
     uint64_t stale;
     enum err err = outbox->ops->begin(outbox, cell, 0, &epoch, &sequences[cell], &error);
     if (!err)
-        err = outbox->ops->relayed(outbox, rig_bit(cell), sequences, &told, &stale, &error);
+        err = outbox->ops->relayed(outbox, rig_bit(cell), sequences, NULL, &told, &stale, &error);
     if (!err)
         err = outbox->ops->open(outbox, cell, epoch, true, 0, &error);
     if (err)

@@ -42,7 +42,8 @@ static enum err relayed(struct hot *hot, unsigned cell, uint64_t sequence, bool 
     uint64_t told;
     uint64_t stale;
     sequences[cell] = sequence;
-    enum err err = outbox->ops->relayed(outbox, rig_bit(cell), sequences, &told, &stale, NULL);
+    enum err err =
+        outbox->ops->relayed(outbox, rig_bit(cell), sequences, NULL, &told, &stale, NULL);
     *is_stale = stale & rig_bit(cell);
     return err;
 }

@@ -73,8 +73,8 @@ static uint64_t relay(struct hot *hot, unsigned cell, uint64_t sequence)
     uint64_t told;
     uint64_t stale;
     sequences[cell] = sequence;
-    assert_int_equal(outbox->ops->relayed(outbox, rig_bit(cell), sequences, &told, &stale, NULL),
-                     ERR_OK);
+    assert_int_equal(
+        outbox->ops->relayed(outbox, rig_bit(cell), sequences, NULL, &told, &stale, NULL), ERR_OK);
     assert_int_equal(told, rig_bit(cell));
     return stale;
 }
@@ -83,7 +83,8 @@ static uint64_t progress(struct hot *hot, unsigned cell)
 {
     struct outbox *outbox = rig_outbox(hot);
     uint64_t sequences[LIMIT_CELLS] = {0};
-    assert_int_equal(outbox->ops->progress(outbox, UINT64_MAX, sequences, NULL), ERR_OK);
+    uint64_t opening;
+    assert_int_equal(outbox->ops->progress(outbox, UINT64_MAX, sequences, &opening, NULL), ERR_OK);
     return sequences[cell];
 }
 
@@ -232,6 +233,60 @@ TEST(a_relay_of_a_former_epoch_is_told_so)
     assert_int_equal(relay(hot, cell, last), rig_bit(cell)); /* another epoch */
 }
 
+/* Another process was taken for its server meanwhile. */
+TEST(a_cell_that_is_open_in_an_epoch_that_has_ended_is_closed)
+{
+    struct hot *hot = rig_node(&rig);
+    unsigned cell = rig_home("a");
+    rig_open_cell(hot, cell, false);
+    struct outbox *outbox = rig_outbox(hot);
+    uint64_t epochs[LIMIT_CELLS] = {0};
+    epochs[cell] = sequence_epoch(rig_run(hot, rig_add("a", 1)).sequence);
+    assert_int_equal(outbox->ops->ended(outbox, rig_bit(cell), epochs, NULL), ERR_OK);
+    assert_int_equal(rig_run(hot, rig_add("a", 1)).code, ERR_OK);
+    epochs[cell]++;
+    assert_int_equal(outbox->ops->ended(outbox, rig_bit(cell), epochs, NULL), ERR_OK);
+    assert_int_equal(rig_run(hot, rig_add("a", 1)).code, ERR_UNAVAILABLE);
+    uint64_t epoch;
+    uint64_t had;
+    assert_int_equal(outbox->ops->begin(outbox, cell, epochs[cell], &epoch, &had, NULL), ERR_OK);
+    assert_int_equal(epoch, epochs[cell] + 1);
+}
+
+TEST(who_opens_a_cell_is_told_when_that_is_not_so_any_more)
+{
+    struct hot *hot = rig_node(&rig);
+    unsigned cell = rig_home("a");
+    rig_open_cell(hot, cell, false);
+    uint64_t sequences[LIMIT_CELLS] = {0};
+    uint64_t openings[LIMIT_CELLS] = {0};
+    uint64_t told;
+    uint64_t stale;
+    struct outbox *outbox = rig_outbox(hot);
+    sequences[cell] = rig_run(hot, rig_add("a", 1)).sequence;
+    openings[cell] = sequence_epoch(sequences[cell]) + 1;
+    /* It was begun in another process; here it is open. */
+    assert_int_equal(
+        outbox->ops->relayed(outbox, rig_bit(cell), sequences, openings, &told, &stale, NULL),
+        ERR_OK);
+    assert_int_equal(stale, rig_bit(cell));
+    assert_int_equal(read_cell(hot, cell, 0).events, 1);
+
+    RIG_DO(&rig, "HSET", rig_key(&rig, hot, cell, "cell"), "run", "another");
+    uint64_t had;
+    assert_int_equal(outbox->ops->begin(outbox, cell, 0, &openings[cell], &had, NULL), ERR_OK);
+    assert_int_equal(
+        outbox->ops->relayed(outbox, rig_bit(cell), sequences, openings, &told, &stale, NULL),
+        ERR_OK);
+    assert_int_equal(stale, 0);
+    assert_int_equal(read_cell(hot, cell, 0).events, 0);
+    uint64_t opening;
+    uint64_t progress[LIMIT_CELLS] = {0};
+    assert_int_equal(outbox->ops->progress(outbox, rig_bit(cell), progress, &opening, NULL),
+                     ERR_OK);
+    assert_int_equal(opening, rig_bit(cell)); /* so no answer may rest on it */
+}
+
 TEST(a_repair_is_noted_in_the_outbox_of_its_home)
 {
     struct hot *hot = rig_node(&rig);
@@ -348,6 +403,8 @@ RUN(OUTBOX(what_was_written_is_read_in_order_with_its_sequences),
     OUTBOX(what_the_log_has_is_let_go_of_and_others_are_told_how_far_it_is),
     OUTBOX(a_full_outbox_refuses_writes_until_the_log_has_some_of_it),
     OUTBOX(a_relay_of_a_former_epoch_is_told_so),
+    OUTBOX(a_cell_that_is_open_in_an_epoch_that_has_ended_is_closed),
+    OUTBOX(who_opens_a_cell_is_told_when_that_is_not_so_any_more),
     OUTBOX(a_repair_is_noted_in_the_outbox_of_its_home), OUTBOX(a_node_alone_relays_all_cells),
     OUTBOX(leases_come_to_be_shared_evenly_and_no_cell_is_anybodys_twice),
     OUTBOX(the_cells_of_a_node_that_is_gone_are_taken_up), OUTBOX(leases_tell_which_cells_are_open),
