@@ -377,7 +377,7 @@ static enum ticket_verdict judge_ticket(void *arg, const struct ticket *ticket)
 
 static void let_tickets_go(struct relay *relay)
 {
-    if (!tickets_let_go(&relay->tickets, judge_ticket, relay))
+    if (!tickets_let_go(&relay->tickets, relay->now_ns, judge_ticket, relay))
         return;
     relay->did = true;
     if (relay->options.progress)
@@ -413,6 +413,16 @@ void relay_tickets(struct relay *relay, struct op *ops, size_t count)
 uint64_t relay_safe(const struct relay *relay)
 {
     return tickets_safe(&relay->tickets);
+}
+
+bool relay_any_stuck(struct relay *relay, uint64_t first, uint64_t last)
+{
+    return tickets_any_aside(&relay->tickets, first, last);
+}
+
+uint64_t relay_rounds(const struct relay *relay)
+{
+    return tickets_rounds(&relay->tickets);
 }
 
 bool relay_is_weak(struct relay *relay, uint64_t ticket)

@@ -73,8 +73,15 @@ void relay_wake(void *relay);
  * thread. */
 void relay_tickets(struct relay *relay, struct op *ops, size_t count);
 
-/* Answers with tickets up to this may leave. Any thread; cheap. */
+/* Answers with tickets up to this may leave, but for those that wait for a cell that is stuck. Any
+ * thread; cheap. */
 uint64_t relay_safe(const struct relay *relay);
+
+/* Does one of those from `first` to `last`? Any thread; cheap as long as none does. */
+bool relay_any_stuck(struct relay *relay, uint64_t first, uint64_t last);
+
+/* Grows when some of those may leave. Any thread; cheap. */
+uint64_t relay_rounds(const struct relay *relay);
 
 /* Was this ticket, which may leave, let go without the log? Any thread; cheap as long as none was.
  */

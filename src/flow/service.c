@@ -40,6 +40,18 @@ uint64_t service_safe(struct service *service)
     abort(); /* not an acknowledgement */
 }
 
+bool service_is_stuck(struct service *service, uint64_t first, uint64_t last)
+{
+    assert(service && first <= last);
+
+    return service->relay && relay_any_stuck(service->relay, first, last);
+}
+
+uint64_t service_rounds(struct service *service)
+{
+    return service->relay ? relay_rounds(service->relay) : 0;
+}
+
 bool service_is_weak(struct service *service, uint64_t first, uint64_t last)
 {
     assert(service && first <= last);

@@ -66,8 +66,15 @@ void service_hold(struct service *service);
 bool service_holds(const struct service *service); /* else there is no point in it */
 void service_launch(struct service *service);
 
-/* Answers with a ticket up to this may leave. */
+/* Answers with a ticket up to this may leave, but for those that service_is_stuck() names. */
 uint64_t service_safe(struct service *service);
+
+/* Does one of the tickets from `first` to `last` wait for a part of the hot layer that does not
+ * answer? It is not waited for by those behind it. Cheap as long as none does. */
+bool service_is_stuck(struct service *service, uint64_t first, uint64_t last);
+
+/* Grows when some of those that were stuck may leave. */
+uint64_t service_rounds(struct service *service);
 
 /* Has one of the tickets from `first` to `last`, which all may leave, not come to the log, because
  * that is down? Then what it stands for is in the hot layer only, and the answer has to say so. */

@@ -24,6 +24,7 @@ void tickets_done(struct tickets *tickets)
 
     lock_done(&tickets->lock);
     free(tickets->ring);
+    free(tickets->asides);
 }
 
 static uint64_t first_of(const struct tickets *tickets)
@@ -85,39 +86,133 @@ bool tickets_is_weak(struct tickets *tickets, uint64_t ticket)
     return tickets_any_weak(tickets, ticket, ticket);
 }
 
+/* Ranges do not touch one another. Hardly any is not the newest. */
 static void note_weak(struct tickets *tickets, uint64_t number)
 {
+    struct ticket_range *weak = tickets->weak;
+    unsigned at = 0;
     tickets->weak_all++;
-    if (tickets->weak_count > 0 && tickets->weak[0].until == number - 1) {
-        tickets->weak[0].until = number;
-        return;
+    while (at < tickets->weak_count && weak[at].after >= number)
+        at++;
+    if (at < tickets->weak_count && weak[at].until == number - 1) {
+        weak[at].until = number;
+    } else if (at > 0 && weak[at - 1].after == number) {
+        weak[at - 1].after = number - 1;
+    } else if (at < TICKETS_RANGES) {
+        unsigned kept =
+            tickets->weak_count < TICKETS_RANGES ? tickets->weak_count : TICKETS_RANGES - 1;
+        memmove(weak + at + 1, weak + at, (kept - at) * sizeof(*weak));
+        weak[at] = (struct ticket_range){number - 1, number};
+        tickets->weak_count = kept + 1;
     }
-    unsigned kept = tickets->weak_count < TICKETS_RANGES ? tickets->weak_count : TICKETS_RANGES - 1;
-    memmove(tickets->weak + 1, tickets->weak, kept * sizeof(*tickets->weak));
-    tickets->weak[0] = (struct ticket_range){number - 1, number};
-    tickets->weak_count = kept + 1;
     atomic_store_explicit(&tickets->has_weak, true, memory_order_release);
 }
 
-bool tickets_let_go(struct tickets *tickets, ticket_judge_fn *judge, void *arg)
+/* --- set aside --- */
+
+static void set_aside(struct tickets *tickets, uint64_t number, struct ticket ticket)
+{
+    if (tickets->aside_count == tickets->aside_room) {
+        tickets->aside_room = tickets->aside_room ? tickets->aside_room * 2 : 64;
+        tickets->asides =
+            memory_resize(tickets->asides, tickets->aside_room * sizeof(*tickets->asides));
+    }
+    tickets->asides[tickets->aside_count++] = (struct ticket_aside){number, ticket};
+    tickets->aside_cells |= UINT64_C(1) << ticket.cell;
+    atomic_store(&tickets->has_aside, true);
+}
+
+static bool let_asides_go(struct tickets *tickets, ticket_judge_fn *judge, void *arg)
+{
+    size_t kept = 0;
+    tickets->aside_cells = 0;
+    for (size_t i = 0; i < tickets->aside_count; i++) {
+        const struct ticket_aside *aside = &tickets->asides[i];
+        enum ticket_verdict verdict = judge(arg, &aside->ticket);
+        if (verdict == TICKET_IS_WEAK)
+            note_weak(tickets, aside->number);
+        if (verdict != TICKET_WAITS)
+            continue;
+        tickets->aside_cells |= UINT64_C(1) << aside->ticket.cell;
+        tickets->asides[kept++] = *aside;
+    }
+    bool went = kept < tickets->aside_count;
+    tickets->aside_count = kept;
+    if (!went)
+        return false;
+    atomic_store(&tickets->has_aside, kept > 0);
+    atomic_fetch_add(&tickets->rounds, 1);
+    return true;
+}
+
+/* The first of those set aside that is at or beyond `number`. */
+static size_t find_aside(const struct tickets *tickets, uint64_t number)
+{
+    size_t low = 0;
+    size_t high = tickets->aside_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (tickets->asides[middle].number < number)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+bool tickets_any_aside(struct tickets *tickets, uint64_t first, uint64_t last)
+{
+    assert(tickets && first <= last);
+
+    if (!atomic_load(&tickets->has_aside))
+        return false;
+    lock_take(&tickets->lock);
+    size_t at = find_aside(tickets, first);
+    bool is_aside = at < tickets->aside_count && tickets->asides[at].number <= last;
+    lock_release(&tickets->lock);
+    return is_aside;
+}
+
+/* --- letting go --- */
+
+/* Do those behind it have waited for it long enough? */
+static bool is_in_the_way(const struct tickets *tickets, const struct ticket *ticket,
+                          uint64_t now_ns)
+{
+    return tickets->aside_cells >> ticket->cell & 1 ||
+           now_ns > ticket->since_ns + TICKETS_ASIDE_MS * UINT64_C(1000000);
+}
+
+static uint64_t let_oldest_go(struct tickets *tickets, uint64_t now_ns, ticket_judge_fn *judge,
+                              void *arg)
+{
+    uint64_t number = first_of(tickets);
+    for (; number < tickets->next; number++) {
+        const struct ticket *ticket = &tickets->ring[number & tickets->mask];
+        enum ticket_verdict verdict = judge(arg, ticket);
+        if (verdict == TICKET_WAITS && !is_in_the_way(tickets, ticket, now_ns))
+            break;
+        if (verdict == TICKET_WAITS)
+            set_aside(tickets, number, *ticket);
+        else if (verdict == TICKET_IS_WEAK)
+            note_weak(tickets, number);
+    }
+    return number;
+}
+
+bool tickets_let_go(struct tickets *tickets, uint64_t now_ns, ticket_judge_fn *judge, void *arg)
 {
     assert(tickets && judge);
 
     lock_take(&tickets->lock);
     uint64_t first = first_of(tickets);
-    uint64_t number = first;
-    for (; number < tickets->next; number++) {
-        enum ticket_verdict verdict = judge(arg, &tickets->ring[number & tickets->mask]);
-        if (verdict == TICKET_WAITS)
-            break;
-        if (verdict == TICKET_IS_WEAK)
-            note_weak(tickets, number);
-    }
+    bool went = let_asides_go(tickets, judge, arg);
+    uint64_t number = let_oldest_go(tickets, now_ns, judge, arg);
     if (number == tickets->next)
-        atomic_store_explicit(&tickets->cells, 0, memory_order_relaxed);
+        atomic_store_explicit(&tickets->cells, tickets->aside_cells, memory_order_relaxed);
     atomic_store_explicit(&tickets->safe, number - 1, memory_order_release);
     lock_release(&tickets->lock);
-    return number > first;
+    return went || number > first;
 }
 
 uint64_t tickets_waiting(struct tickets *tickets)
@@ -125,7 +220,7 @@ uint64_t tickets_waiting(struct tickets *tickets)
     assert(tickets);
 
     lock_take(&tickets->lock);
-    uint64_t waiting = tickets->next - first_of(tickets);
+    uint64_t waiting = tickets->next - first_of(tickets) + tickets->aside_count;
     lock_release(&tickets->lock);
     return waiting;
 }

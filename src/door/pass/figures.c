@@ -44,6 +44,8 @@ void pass_count_safe(struct pass *pass, uint64_t safe)
     uint64_t now_ns = 0;
     while (pass->flight_count > 0 && pass->flights[pass->first_flight].ticket <= safe) {
         const struct pass_flight *flight = &pass->flights[pass->first_flight];
+        if (service_is_stuck(pass->service, flight->ticket, flight->ticket))
+            return;
         if (now_ns == 0)
             now_ns = env_monotonic_ns(pass->service->env);
         histogram_observe(&pass->stats.write_time, now_ns - flight->start_ns, flight->writes);

@@ -31,6 +31,7 @@ void pass_init(struct pass *pass, struct service *service, unsigned worker,
     atomic_init(&pass->cold_seen, UINT64_MAX);
     room_init(&pass->room);
     promises_init(&pass->promises);
+    promises_init(&pass->late);
 }
 
 static void woken(void *arg)
@@ -53,6 +54,7 @@ void pass_done(struct pass *pass)
 {
     waker_free(pass->waker);
     promises_done(&pass->promises);
+    promises_done(&pass->late);
     room_done(&pass->room);
     free(pass->ops);
     free(pass->requests);
@@ -116,6 +118,12 @@ static void release(const struct promise *promise)
     }
 }
 
+static bool is_stuck(struct service *service, const struct promise *promise)
+{
+    return __builtin_expect(promise->first != 0, 0) &&
+           service_is_stuck(service, promise->first, promise->ticket);
+}
+
 bool pass_settle(struct pass_client *client, uint64_t end, uint64_t safe)
 {
     if (end == client->settled)
@@ -130,7 +138,8 @@ bool pass_settle(struct pass_client *client, uint64_t end, uint64_t safe)
     };
     client->first = 0;
     client->must_log = false;
-    if (client->promised == 0 && client->ticket <= safe) {
+    if (client->promised == 0 && client->ticket <= safe &&
+        !is_stuck(client->pass->service, &promise)) {
         release(&promise);
         return true;
     }
@@ -326,16 +335,57 @@ static void settle_touched(struct pass *pass)
         pass->door->settle(client, safe);
 }
 
+static void keep_promise(const struct promise *promise)
+{
+    promise->client->promised--;
+    pass_touch(promise->client);
+    release(promise);
+}
+
+/* Counted before it is looked at again: what is let go in between is either seen there or wakes us.
+ */
+static void keep_later(struct pass *pass, const struct promise *promise)
+{
+    promise->client->late++;
+    promises_add(&pass->late, *promise);
+    atomic_store(&pass->late_count, pass->late.count);
+}
+
 static void keep_promises_to(struct pass *pass, uint64_t safe)
 {
     const struct promise *promise;
+    uint64_t rounds = service_rounds(pass->service);
     while ((promise = promises_first(&pass->promises)) && promise->ticket <= safe) {
-        struct pass_client *client = promise->client;
-        client->promised--;
-        pass_touch(client);
-        release(promise);
+        if (pass->late.count == 0)
+            pass->late_seen = rounds;
+        if (promise->client->late > 0 || is_stuck(pass->service, promise))
+            keep_later(pass, promise);
+        else
+            keep_promise(promise);
         promises_drop_first(&pass->promises);
     }
+}
+
+/* Those of each client in their order. */
+static void keep_late_promises(struct pass *pass)
+{
+    if (pass->late.count == 0 || service_rounds(pass->service) == pass->late_seen)
+        return;
+    pass->late_seen = service_rounds(pass->service);
+    pass->late_round++;
+    for (size_t left = pass->late.count; left > 0; left--) {
+        struct promise promise = *promises_first(&pass->late);
+        struct pass_client *client = promise.client;
+        promises_drop_first(&pass->late);
+        if (client->late_round == pass->late_round || is_stuck(pass->service, &promise)) {
+            client->late_round = pass->late_round;
+            promises_add(&pass->late, promise);
+        } else {
+            client->late--;
+            keep_promise(&promise);
+        }
+    }
+    atomic_store(&pass->late_count, pass->late.count);
 }
 
 /* Says which ticket is waited for before it looks at the log for the last
@@ -395,6 +445,7 @@ void pass_end(struct pass *pass)
     launch_or_go_on(pass, brings_something, now_ns);
     settle_touched(pass);
     keep_promises(pass);
+    keep_late_promises(pass);
     if (pass->flight_count > 0)
         pass_count_safe(pass, service_safe(pass->service));
     flush_touched(pass);
@@ -421,6 +472,8 @@ void pass_reached(struct pass *pass, uint64_t safe)
     if (!pass->waker)
         return;
     waker_reached(pass->waker, safe);
+    if (atomic_load(&pass->late_count) > 0)
+        waker_wake(pass->waker);
     if (atomic_load(&pass->cold_seen) < atomic_load(&pass->service->hot->arrivals))
         waker_wake(pass->waker);
 }
@@ -444,13 +497,19 @@ static void await_batch(struct pass *pass)
     }
 }
 
+static void forget_promises(struct promises *promises)
+{
+    while (promises_first(promises)) {
+        promises_first(promises)->client->promised--;
+        promises_drop_first(promises);
+    }
+}
+
 void pass_stop(struct pass *pass)
 {
     await_batch(pass);
-    while (promises_first(&pass->promises)) {
-        promises_first(&pass->promises)->client->promised--;
-        promises_drop_first(&pass->promises);
-    }
+    forget_promises(&pass->promises);
+    forget_promises(&pass->late);
     for (size_t i = 0; i < pass->op_count; i++) /* they are never run */
         pass->ops[i].code = ERR_UNAVAILABLE;
     answer_all(pass);

@@ -68,6 +68,8 @@ struct pass_client {
     unsigned parked;     /* of these: parked */
     uint64_t stuck;      /* park.c's own */
     unsigned promised;   /* promises that name it */
+    unsigned late;       /* of these: stuck, or behind one that is */
+    uint64_t late_round; /* pass.c's own */
     unsigned held;       /* PASS_HOLD_; 0 = it is read from */
     bool touched;        /* in the list of those whose output the pass has added to */
     bool resuming;       /* in the list of those that want to be parsed again */
@@ -179,6 +181,10 @@ struct pass {
     uint64_t warned_ms; /* when the door last warned of something that clients can repeat */
 
     struct promises promises;
+    struct promises late;        /* those that are stuck */
+    _Atomic size_t late_count;   /* the same for other threads */
+    uint64_t late_seen;          /* service_rounds() when they were looked at */
+    uint64_t late_round;         /* of looking */
     struct pass_client *touched; /* lists of clients */
     struct pass_client *resuming;
     struct pass_client *waiting;
@@ -351,7 +357,7 @@ static inline void pass_touch(struct pass_client *client)
 }
 
 /* The client's output ends at byte `end` of all that it was ever answered. What is
- * new is released if the client's ticket is safe, else promised: false then. */
+ * new is released if the client's ticket is safe and not stuck, else promised: false then. */
 bool pass_settle(struct pass_client *client, uint64_t end, uint64_t safe);
 
 /* Does something of the pass still point to the client? */

@@ -4,7 +4,8 @@
  * A promise says: the output of this client up to here may leave once the log
  * has reached this ticket. Tickets hardly ever go down from one promise to the
  * next (only within a pass), so a queue is enough: an answer that could have
- * left a moment before the one ahead of it leaves with it. */
+ * left a moment before the one ahead of it leaves with it. Those that are stuck (flow/tickets.h)
+ * are in a queue of their own, with all that the same client is promised behind them. */
 #ifndef DOOR_PASS_PROMISE_H
 #define DOOR_PASS_PROMISE_H
 

@@ -316,7 +316,8 @@ static enum end look_at_answer(struct world *world, struct intent *intent)
     if (is_gone(world, intent))
         return END_UNKNOWN;
     struct relay *relay = world->nodes[intent->node].relay;
-    if (relay_safe(relay) < intent->ticket)
+    if (relay_safe(relay) < intent->ticket ||
+        relay_any_stuck(relay, intent->ticket, intent->ticket))
         return END_NOT_YET;
     return relay_is_weak(relay, intent->ticket) ? END_WEAK : END_STRONG;
 }

@@ -124,6 +124,11 @@ static uint64_t ticket_of(struct rig *rig, unsigned counter, struct reply reply)
     return op.ticket;
 }
 
+static bool leaves(struct rig *rig, uint64_t ticket)
+{
+    return relay_safe(rig->relay) >= ticket && !relay_any_stuck(rig->relay, ticket, ticket);
+}
+
 TEST(a_cell_that_was_never_there_is_opened)
 {
     struct rig *rig = rig_new();
@@ -142,11 +147,35 @@ TEST(an_answer_waits_until_the_log_has_it)
     open_counter(rig, 0);
     uint64_t ticket = ticket_of(rig, 0, add(rig, 0));
     (void)relay_step(rig->relay);
-    assert_true(relay_safe(rig->relay) < ticket); /* it is on its way */
+    assert_false(leaves(rig, ticket)); /* it is on its way */
     rounds(rig, 3);
-    assert_int_equal(relay_safe(rig->relay), ticket);
+    assert_true(leaves(rig, ticket));
     assert_false(relay_any_weak(rig->relay, ticket, ticket));
     assert_int_equal(rig->redis.cells[0].entry_count, 0); /* and the outbox has let go of it */
+    rig_free(rig);
+}
+
+TEST(an_answer_does_not_wait_for_a_cell_whose_server_is_down)
+{
+    struct rig *rig = rig_new();
+    open_counter(rig, 0);
+    open_counter(rig, 1);
+    uint64_t stuck = ticket_of(rig, 0, add(rig, 0));
+    rig->redis.servers[0].down = true;
+    uint64_t ticket = ticket_of(rig, 1, add(rig, 1));
+    rounds(rig, 6);
+    assert_true(leaves(rig, ticket));
+    assert_false(relay_any_weak(rig->relay, ticket, ticket));
+    assert_false(leaves(rig, stuck));
+    ticket = ticket_of(rig, 1, add(rig, 1));
+    rounds(rig, 2); /* from now on it is not waited for at all */
+    assert_true(leaves(rig, ticket));
+    assert_false(leaves(rig, stuck));
+
+    rig->redis.servers[0].down = false;
+    rounds(rig, 6);
+    assert_true(leaves(rig, stuck));
+    assert_false(relay_any_weak(rig->relay, stuck, ticket));
     rig_free(rig);
 }
 
@@ -157,10 +186,10 @@ TEST(while_the_log_is_down_answers_are_weak_and_catch_up_later)
     rig->log.down = true;
     uint64_t ticket = ticket_of(rig, 0, add(rig, 0));
     rounds(rig, ACK_TIMEOUT_MS / 25 - 2);
-    assert_true(relay_safe(rig->relay) < ticket);
+    assert_false(leaves(rig, ticket));
     assert_true(relay_is_up(rig->relay));
     rounds(rig, 4);
-    assert_int_equal(relay_safe(rig->relay), ticket);
+    assert_true(leaves(rig, ticket));
     assert_true(relay_any_weak(rig->relay, ticket, ticket));
     assert_false(relay_is_up(rig->relay));
 
@@ -215,7 +244,7 @@ TEST(what_only_a_lost_server_had_is_weak)
     redis_fail_over(&rig->redis, 0);
     assert_int_equal(add(rig, 0).answer, ANSWER_CLOSED);
     rounds(rig, 60);
-    assert_int_equal(relay_safe(rig->relay), ticket);
+    assert_true(leaves(rig, ticket));
     assert_true(relay_any_weak(rig->relay, ticket, ticket));
     rig_free(rig);
 }
@@ -276,7 +305,7 @@ TEST(what_a_server_does_that_was_replaced_is_weak_although_the_log_has_it)
     replace_unnoticed(rig);
     uint64_t ticket = ticket_of(rig, 0, add(rig, 0));
     rounds(rig, ACK_TIMEOUT_MS / 25 + 4);
-    assert_int_equal(relay_safe(rig->relay), ticket);
+    assert_true(leaves(rig, ticket));
     assert_true(relay_any_weak(rig->relay, ticket, ticket));
     assert_true(rig->log.lanes[0].count >= 4);        /* it is there, and too late */
     assert_false(rig->redis.ghosts[0].cells[0].open); /* and the server was told */
@@ -296,7 +325,7 @@ TEST(an_answer_leaves_also_when_another_has_appended_and_no_epoch_was_given)
     log_model_settle(&rig->log);
     uint64_t ticket = ticket_of(rig, 0, add(rig, 0));
     rounds(rig, 3);
-    assert_int_equal(relay_safe(rig->relay), ticket);
+    assert_true(leaves(rig, ticket));
     assert_false(relay_any_weak(rig->relay, ticket, ticket));
     rig_free(rig);
 }
@@ -308,7 +337,7 @@ TEST(while_the_store_is_down_answers_leave_as_long_as_nobody_else_appends)
     rig->store.down = true;
     uint64_t ticket = ticket_of(rig, 0, add(rig, 0));
     rounds(rig, 3);
-    assert_int_equal(relay_safe(rig->relay), ticket);
+    assert_true(leaves(rig, ticket));
     assert_false(relay_any_weak(rig->relay, ticket, ticket));
 
     struct log *late = log_model_open(&rig->log, 1);
@@ -317,10 +346,10 @@ TEST(while_the_store_is_down_answers_leave_as_long_as_nobody_else_appends)
     log_model_settle(&rig->log);
     ticket = ticket_of(rig, 0, add(rig, 0));
     rounds(rig, 10);
-    assert_true(relay_safe(rig->relay) < ticket); /* that may have been a new epoch */
+    assert_false(leaves(rig, ticket)); /* that may have been a new epoch */
     rig->store.down = false;
     rounds(rig, 12);
-    assert_int_equal(relay_safe(rig->relay), ticket);
+    assert_true(leaves(rig, ticket));
     assert_false(relay_any_weak(rig->relay, ticket, ticket));
     rig_free(rig);
 }
@@ -365,6 +394,7 @@ TEST(what_comes_after_another_cell_waits_for_it)
 
 RUN(cmocka_unit_test(a_cell_that_was_never_there_is_opened),
     cmocka_unit_test(an_answer_waits_until_the_log_has_it),
+    cmocka_unit_test(an_answer_does_not_wait_for_a_cell_whose_server_is_down),
     cmocka_unit_test(while_the_log_is_down_answers_are_weak_and_catch_up_later),
     cmocka_unit_test(a_cell_that_lost_nothing_is_kept),
     cmocka_unit_test(a_cell_that_lost_what_the_log_has_is_emptied),

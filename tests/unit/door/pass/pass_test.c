@@ -127,6 +127,8 @@ static void run_waiting_job(void)
 static uint64_t relay_reached;
 static uint64_t weak_first; /* tickets from here to there were let go without the log */
 static uint64_t weak_last;
+static uint64_t stuck_ticket; /* waits although later ones go */
+static uint64_t stuck_rounds;
 
 uint64_t relay_safe(const struct relay *relay)
 {
@@ -138,6 +140,18 @@ bool relay_any_weak(struct relay *relay, uint64_t first, uint64_t last)
 {
     (void)relay;
     return first <= weak_last && last >= weak_first && weak_last > 0;
+}
+
+bool relay_any_stuck(struct relay *relay, uint64_t first, uint64_t last)
+{
+    (void)relay;
+    return first <= stuck_ticket && last >= stuck_ticket && stuck_ticket > 0;
+}
+
+uint64_t relay_rounds(const struct relay *relay)
+{
+    (void)relay;
+    return stuck_rounds;
 }
 
 void relay_tickets(struct relay *relay, struct op *ops, size_t count)
@@ -606,7 +620,7 @@ static struct rig *rig_with_relay(void)
 {
     struct rig *rig = rig_new();
     rig->service.relay = (struct relay *)rig; /* there is one */
-    relay_reached = weak_first = weak_last = 0;
+    relay_reached = weak_first = weak_last = stuck_ticket = 0;
     return rig;
 }
 
@@ -637,6 +651,54 @@ TEST(an_answer_that_leaves_without_the_log_says_so)
     pass_end(&rig->pass);
     assert_string_equal(rig->b.text, "bb DD EE ");
     assert_int_equal(rig->b.released, 9);
+    rig_free(rig);
+}
+
+TEST(an_answer_that_is_stuck_holds_up_its_own_client_only)
+{
+    struct rig *rig = rig_with_relay();
+    ask(rig, &rig->a, "aa"); /* ticket 1 */
+    ask(rig, &rig->b, "bb");
+    pass_end(&rig->pass);
+    ask(rig, &rig->a, "cc"); /* ticket 3 */
+    pass_end(&rig->pass);
+    stuck_ticket = 1;
+    relay_reached = 3;
+    pass_end(&rig->pass);
+    assert_int_equal(rig->b.released, 3);
+    assert_int_equal(rig->a.released, 0);
+    ask(rig, &rig->b, "dd"); /* ticket 4: it is not waited for from the beginning */
+    relay_reached = 4;
+    pass_end(&rig->pass);
+    assert_int_equal(rig->b.released, 6);
+
+    ask(rig, &rig->a, "ee"); /* ticket 5 */
+    pass_end(&rig->pass);
+    stuck_ticket = 3; /* the next one of the same client */
+    stuck_rounds++;
+    relay_reached = 5;
+    pass_end(&rig->pass);
+    assert_int_equal(rig->a.released, 3);
+    weak_first = weak_last = 3;
+    stuck_ticket = 0;
+    stuck_rounds++;
+    pass_end(&rig->pass);
+    assert_int_equal(rig->a.released, 9);
+    assert_string_equal(rig->a.text, "aa CC ee ");
+    rig_free(rig);
+}
+
+TEST(what_is_stuck_when_the_door_closes_is_forgotten)
+{
+    struct rig *rig = rig_with_relay();
+    ask(rig, &rig->a, "aa");
+    pass_end(&rig->pass);
+    stuck_ticket = 1;
+    relay_reached = 1;
+    pass_end(&rig->pass);
+    assert_int_equal(rig->a.base.promised, 1);
+    pass_stop(&rig->pass);
+    assert_int_equal(rig->a.base.promised, 0);
     rig_free(rig);
 }
 
@@ -899,6 +961,8 @@ RUN(cmocka_unit_test(a_cold_request_waits_and_others_are_answered),
     cmocka_unit_test(what_stays_cold_is_refused_also_when_batches_follow_one_another),
     cmocka_unit_test(a_door_that_closes_waits_for_its_batch),
     cmocka_unit_test(an_answer_that_leaves_without_the_log_says_so),
+    cmocka_unit_test(an_answer_that_is_stuck_holds_up_its_own_client_only),
+    cmocka_unit_test(what_is_stuck_when_the_door_closes_is_forgotten),
     cmocka_unit_test(a_client_that_wants_the_log_is_not_told_less),
     cmocka_unit_test(what_is_parked_when_the_door_closes_is_refused),
     cmocka_unit_test(ops_are_counted_by_result_and_timed),
