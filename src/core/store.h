@@ -104,6 +104,10 @@ struct store_batch {
      * changes. 0: a log of one lane, which moves all. */
     uint64_t lanes;
     uint64_t before_sequences[LIMIT_CELLS];
+    /* And of lanes that it does not move: where the store must be at least, 0 = anywhere, else
+     * ERR_INVALID. What the batch must come after was there when it was gathered, but a store may
+     * go back. */
+    uint64_t needed_sequences[LIMIT_CELLS];
     /* counters, items and members are filled in by the store; next_user never goes back */
     struct state_mark after;
     int64_t now_ms;

@@ -73,6 +73,7 @@ void coalesce_begin(struct coalesce *coalesce, const struct state_mark *mark)
     coalesce->mark = *mark;
     coalesce->before = mark->position;
     memcpy(coalesce->before_sequences, mark->sequences, sizeof(mark->sequences));
+    memset(coalesce->needed_sequences, 0, sizeof(coalesce->needed_sequences));
     coalesce->lanes = 0;
     coalesce->lane = 0;
     coalesce->has_epoch = false;
@@ -113,6 +114,13 @@ static void end_epoch(struct coalesce *c, uint32_t origin)
     c->has_epoch = true;
 }
 
+static void need(struct coalesce *c, const struct event *event)
+{
+    bool is_other = event->after_origin < LIMIT_CELLS && event->after_origin != event->origin;
+    if (is_other && event->after_sequence > c->needed_sequences[event->after_origin])
+        c->needed_sequences[event->after_origin] = event->after_sequence;
+}
+
 /* Does the store have this event? Whatever is behind counts as seen from now on. */
 static bool is_old(struct coalesce *c, const struct event *event)
 {
@@ -123,6 +131,8 @@ static bool is_old(struct coalesce *c, const struct event *event)
         return true;
     if (event->type == EVENT_EPOCH)
         end_epoch(c, event->origin);
+    if (event->type == EVENT_AFTER)
+        need(c, event);
     *seen = event->sequence;
     return false;
 }

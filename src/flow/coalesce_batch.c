@@ -77,11 +77,13 @@ struct store_batch *coalesce_finish(struct coalesce *coalesce, struct log_positi
         .now_ms = now_ms,
     };
     coalesce->batch.lanes = coalesce->lanes;
-    if (coalesce->lanes)
-        memcpy(coalesce->batch.before_sequences, coalesce->before_sequences,
-               sizeof(coalesce->before_sequences));
-    else
+    if (!coalesce->lanes)
         coalesce->batch.after.position = position;
+    for (unsigned lane = 0; coalesce->lanes && lane < LIMIT_CELLS; lane++) {
+        bool is_moved = coalesce->lanes >> lane & 1;
+        coalesce->batch.before_sequences[lane] = coalesce->before_sequences[lane];
+        coalesce->batch.needed_sequences[lane] = is_moved ? 0 : coalesce->needed_sequences[lane];
+    }
     return &coalesce->batch;
 }
 

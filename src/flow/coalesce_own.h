@@ -82,8 +82,9 @@ struct coalesce {
     struct state_mark mark; /* where the batch begins, and then how far it is */
     struct log_position before;
     uint64_t before_sequences[LIMIT_CELLS];
-    uint64_t lanes; /* that were moved, a bit each */
-    unsigned lane;  /* that is being taken */
+    uint64_t needed_sequences[LIMIT_CELLS]; /* of other lanes, by what was taken */
+    uint64_t lanes;                         /* that were moved, a bit each */
+    unsigned lane;                          /* that is being taken */
     bool has_epoch;
     struct store_batch batch;
     uint64_t events;

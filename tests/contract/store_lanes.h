@@ -95,6 +95,21 @@ TEST(what_comes_after_the_mark_is_all_that_a_batch_may_bring)
     assert_string_equal(rig_load(rig, "c"), "none");
 }
 
+/* It was gathered when the store had that, which has gone back since. */
+TEST(a_batch_that_must_come_after_what_is_not_there_does_nothing)
+{
+    rig_add(rig, "c", 5);
+    struct store_batch batch = rig_batch(rig);
+    batch.needed_sequences[5] = 8;
+    assert_int_equal(store_apply(rig->store, &batch, NULL), ERR_INVALID);
+    assert_string_equal(rig_load(rig, "c"), "none");
+    struct store_batch first = {.lanes = UINT64_C(1) << 5, .after = mark_now(), .now_ms = 1};
+    first.after.sequences[5] = 8;
+    assert_int_equal(store_apply(rig->store, &first, NULL), ERR_OK);
+    assert_int_equal(store_apply(rig->store, &batch, NULL), ERR_OK);
+    assert_string_equal(rig_load(rig, "c"), "c value=5");
+}
+
 TEST(the_end_of_an_epoch_and_deletions_stay_with_their_lane)
 {
     struct store_batch batch = rig_batch(rig);
@@ -403,6 +418,7 @@ static inline int store_suite_of_lanes(const struct form *of)
         LANES_CASE(a_batch_moves_its_own_lanes_only),
         LANES_CASE(a_batch_that_begins_elsewhere_in_its_lane_does_nothing),
         LANES_CASE(what_comes_after_the_mark_is_all_that_a_batch_may_bring),
+        LANES_CASE(a_batch_that_must_come_after_what_is_not_there_does_nothing),
         LANES_CASE(the_end_of_an_epoch_and_deletions_stay_with_their_lane),
         LANES_CASE(several_lanes_move_together),
         LANES_CASE(an_epoch_is_given_once_whoever_asks),

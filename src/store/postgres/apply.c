@@ -47,6 +47,33 @@ static enum err check_position(struct postgres_store *store, struct attempt *att
                      (unsigned long long)wanted.segment, (unsigned long long)wanted.offset);
 }
 
+/* Hardly any batch needs something of another lane. */
+static enum err check_needed(struct postgres_store *store, const struct store_batch *batch,
+                             struct error *error)
+{
+    struct pg *pg = &store->pg;
+    struct pg_array *to = pg_columns_begin(&store->scratch.columns, "i");
+    int count = 0;
+    for (int lane = 0; lane < (int)LIMIT_CELLS; lane++) {
+        if (batch->needed_sequences[lane] == 0)
+            continue;
+        pg_array_int(&to[0], lane);
+        count++;
+    }
+    if (count == 0)
+        return ERR_OK;
+    enum err err = pg_query_columns(pg, SQL_LANES_SEE, &store->scratch.columns, error);
+    if (!err && pg_rows(pg) != count)
+        err = error_set(error, ERR_UNAVAILABLE, "PostgreSQL: rows of `origins` are gone");
+    for (int row = 0; row < count && !err; row++) {
+        int64_t lane = pg_int(pg, row, 0);
+        if ((uint64_t)pg_int(pg, row, 1) < batch->needed_sequences[lane])
+            err = error_set(error, ERR_INVALID, "the store has gone back in lane %lld",
+                            (long long)lane);
+    }
+    return err;
+}
+
 static enum err check_lanes(struct postgres_store *store, struct attempt *attempt,
                             struct error *error)
 {
@@ -75,7 +102,7 @@ static enum err check_lanes(struct postgres_store *store, struct attempt *attemp
     store->first_new = store->next_user = attempt->next_user = pg_int(pg, 0, 2);
     attempt->has_waiting = pg_bool(pg, 0, 3);
     postgres_users_check(store, pg_int(pg, 0, 4));
-    return ERR_OK;
+    return check_needed(store, batch, error);
 }
 
 /* ---- kinds, users, works ---- */

@@ -21,6 +21,7 @@
       "c.owner, c.who, c.released " \
       "FROM origins o CROSS JOIN progress p CROSS JOIN claim c WHERE o.origin = ANY($1::int8[]) " \
       "ORDER BY o.origin FOR NO KEY UPDATE OF o") \
+    X(SQL_LANES_SEE, "SELECT origin, sequence FROM origins WHERE origin = ANY($1::int8[])") \
     X(SQL_PROGRESS_SET, \
       "UPDATE progress SET segment = $1::int8, position = $2::int8, " \
       "counters = counters + $3::int8, items = items + $4::int8, members = members + $5::int8, " \

@@ -55,6 +55,8 @@ static bool is_where(const struct store_model *model, const struct store_batch *
         if (batch->lanes >> lane & 1 &&
             model->rows.mark.sequences[lane] != batch->before_sequences[lane])
             return false;
+        if (model->rows.mark.sequences[lane] < batch->needed_sequences[lane])
+            return false;
     }
     return true;
 }

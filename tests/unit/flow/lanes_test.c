@@ -154,6 +154,8 @@ static enum err store_apply_batch(struct store *base, struct store_batch *batch,
         return error_set(error, ERR_UNAVAILABLE, "down");
     assert_true(batch->lanes != 0);
     for (unsigned lane = 0; lane < LIMIT_CELLS; lane++) {
+        if (batch->needed_sequences[lane] > store->mark.sequences[lane])
+            return error_set(error, ERR_INVALID, "lane %u is not so far", lane);
         if (!(batch->lanes >> lane & 1))
             continue;
         if (batch->before_sequences[lane] != store->mark.sequences[lane])
@@ -427,6 +429,26 @@ TEST(what_comes_after_another_lane_is_applied_after_it)
     rig_free(rig);
 }
 
+TEST(what_comes_after_a_lane_in_which_the_store_has_gone_back_waits_again)
+{
+    struct rig *rig = rig_new();
+    rig->log.owned = 1u << 2;
+    rig->store.mark.sequences[5] = 7;
+    pass(rig, 1200); /* it knows that */
+    put_after(rig, 2, 1, 5, 7);
+    put_add(rig, 2, 2, "b");
+    pass(rig, 100); /* gathered, and not applied yet */
+    assert_int_equal(rig->store.batches, 0);
+    rig->store.mark.sequences[5] = 6;
+    pass(rig, 3000);
+    assert_null(strstr(rig->store.text, "b+1"));
+    assert_int_equal(rig->store.mark.sequences[2], 0);
+    rig->store.mark.sequences[5] = 7;
+    pass(rig, 3000);
+    assert_non_null(strstr(rig->store.text, "b+1"));
+    rig_free(rig);
+}
+
 TEST(what_comes_after_a_lane_of_somebody_else_waits_for_the_store)
 {
     struct rig *rig = rig_new();
@@ -590,6 +612,7 @@ RUN(cmocka_unit_test(lanes_are_applied_once_and_the_log_may_let_go),
     cmocka_unit_test(a_gap_is_waited_for_and_never_left_out),
     cmocka_unit_test(an_epoch_is_known_at_once_and_late_events_of_the_old_one_are_dropped),
     cmocka_unit_test(what_comes_after_another_lane_is_applied_after_it),
+    cmocka_unit_test(what_comes_after_a_lane_in_which_the_store_has_gone_back_waits_again),
     cmocka_unit_test(what_comes_after_a_lane_of_somebody_else_waits_for_the_store),
     cmocka_unit_test(a_lane_that_is_lost_is_forgotten_and_one_that_is_new_goes_on_from_the_store),
     cmocka_unit_test(two_who_own_the_same_lane_apply_it_once),
