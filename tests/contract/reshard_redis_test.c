@@ -590,6 +590,7 @@ TEST(counters_of_every_policy_are_the_sum_of_what_was_added)
 static struct {
     const struct seen *last[LIMIT_CELLS]; /* applied, of each lane */
     uint64_t sequences[LIMIT_CELLS];
+    uint64_t afters[LIMIT_CELLS]; /* by lane: the others that it has come after, a bit each */
     uint8_t held[USERS];
     pthread_t thread;
 } store;
@@ -602,6 +603,8 @@ static void advance_lane(unsigned lane)
             return;
         if (next->type == EVENT_REACT)
             store.held[next->user] = next->after;
+        if (next->type == EVENT_AFTER && next->after_sequence > 0)
+            store.afters[lane] |= UINT64_C(1) << next->after_origin;
         store.sequences[lane] = next->sequence;
         store.last[lane] = next;
     }
@@ -703,8 +706,22 @@ static void write_for(double duration)
     assert_true(end_writers() > before);
 }
 
+static unsigned home(void)
+{
+    return layer_home(hash_stable(SLICE(ITEM)));
+}
+
+/* A store that goes back must not be loaded from until it has what the pieces have written. */
+static void check_that_home_came_after(uint64_t lost)
+{
+    uint64_t others = ~(lost | UINT64_C(1) << home());
+    if (!(lost >> home() & 1))
+        assert_true((store.afters[home()] & others) == others);
+}
+
 static void lose_cells(uint64_t cells)
 {
+    uint64_t lost = cells;
     memset(&store, 0, sizeof(store));
     atomic_store(&store_ends, false);
     struct state_mark mark = {0};
@@ -727,15 +744,11 @@ static void lose_cells(uint64_t cells)
             usleep(10000); /* its thread has yet to take the last of it */
         assert_int_equal(store.held[user], held_by(user));
     }
+    check_that_home_came_after(lost);
     assert_int_equal(reshard(1, ITEM, 4), ERR_OK);
     compare_with_model(&nodes[0]);
     atomic_store(&store_ends, true);
     pthread_join(store.thread, NULL);
-}
-
-static unsigned home(void)
-{
-    return layer_home(hash_stable(SLICE(ITEM)));
 }
 
 TEST(an_item_that_has_lost_a_piece_is_what_it_was)

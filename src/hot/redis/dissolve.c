@@ -10,7 +10,7 @@
 #include "core/sequence.h"
 #include "hot/redis/drop.h"
 #include "hot/redis/load.h"
-#include "hot/redis/move.h"
+#include "hot/redis/move_own.h"
 #include "hot/redis/spread.h"
 
 #define DISSOLVE_MS 20000u
@@ -65,14 +65,29 @@ static enum err unlist(struct move *move)
     return err;
 }
 
-/* Home lets go of it, too: then it is as cold as anything else. */
-static enum err let_go(struct move *move)
+/* Home lets go of it, too: then it is as cold as anything else. But the store, which has all that
+ * the pieces have written, may go back; so home comes after that, and nothing is loaded there from
+ * a store that is not as far. */
+static enum err let_go(struct move *move, const uint64_t sequences[LIMIT_CELLS])
 {
+    struct section section;
+    uint64_t count = 0;
+    section_init(&section);
+    for (unsigned cell = 0; cell < LIMIT_CELLS; cell++) {
+        if (cell == move->home || sequences[cell] == 0)
+            continue;
+        move_add_after(&section, move, cell, sequences[cell]);
+        count++;
+    }
     move_call(move, move->home, "gone");
     call_key_of(&move->call, "x", move->id);
     move_slice_keys(move, "m", UINT64_MAX);
+    call_key(&move->call, "out");
     call_arg_number(&move->call, move->map.version);
     call_arg_number(&move->call, (uint64_t)env_wall_ms(move->layer->env));
+    call_arg(&move->call, buffer_slice(&section.body));
+    call_arg_number(&move->call, count);
+    section_done(&section);
     enum err err = move_ask(move);
     if (err)
         return err;
@@ -101,7 +116,7 @@ static enum err dissolve_move(struct move *move)
         move_pause(10);
     }
     err = err ? err : unlist(move);
-    return err ? err : let_go(move);
+    return err ? err : let_go(move, sequences);
 }
 
 enum err dissolve(struct layer *layer, struct slice id)

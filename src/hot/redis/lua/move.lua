@@ -203,15 +203,18 @@ function verbs.hot()
     return 'ok'
 end
 
--- KEYS index of keys, the 64 slices; ARGV version, ms. Everything of it is in the store.
+-- KEYS index of keys, the 64 slices, outbox; ARGV version, ms, events, count: that home comes after what
+-- the pieces have written. Everything of it is in the store.
 function verbs.gone()
     if not type_of(record) then return 'none' end
     local has = redis.call('HMGET', record, '.map', '.w')
     if version_of(has[1]) ~= ARGV[3] then return 'stale' end
     local epoch, n = string.match(has[2] or '0 0 0', '^%d+ (%d+) (%d+)$')
+    local count = tonumber(ARGV[6])
+    if count > 0 then epoch, n = emit(KEYS[#KEYS], ARGV[5], count, tonumber(ARGV[4])) end
     need(epoch, n)
     redis.call('HSET', KEYS[1], 'lost_ms', ARGV[4]) -- keys of the pieces are known to the store
-    unlink(2, #KEYS)
+    unlink(2, #KEYS - 1)
     return 'ok'
 end
 
