@@ -1,6 +1,6 @@
 # Writes the Lua scripts of the Redis hot layer as a C file: their bytes, and the SHA-1 by which
-# they are called. All but run.lua have common.lua in front; run.lua has singles.lua in the place of
-# its line "--@ singles.lua".
+# they are called. All but run.lua have common.lua in front; run.lua has reactions.lua and
+# singles.lua in the place of its lines "--@ reactions.lua" and "--@ singles.lua".
 #
 #   cmake -DFOLDER=src/hot/redis/lua -DNAMES=run,open,... -DOUT=scripts.c -P embed-lua.cmake
 string(REPLACE "," ";" names "${NAMES}")
@@ -16,8 +16,10 @@ foreach(name ${names})
   if(EXISTS ${FOLDER}/${name}.lua)
     file(READ ${FOLDER}/${name}.lua text)
     if(name STREQUAL "run")
-      file(READ ${FOLDER}/singles.lua singles)
-      string(REPLACE "--@ singles.lua\n" "${singles}" text "${text}")
+      foreach(piece reactions singles)
+        file(READ ${FOLDER}/${piece}.lua lines)
+        string(REPLACE "--@ ${piece}.lua\n" "${lines}" text "${text}")
+      endforeach()
     else()
       string(PREPEND text "${common}")
     endif()

@@ -266,6 +266,13 @@ static bool take_group(struct reader *reader, struct section *section)
     }
 }
 
+static bool begins_array(const struct reader *reader)
+{
+    unsigned char head = (unsigned char)*reader->at;
+    return (head & 0xf0u) == 0x90u || head == 0x80u || head == 0xdcu || head == 0xddu;
+}
+
+/* How many words an array has is not needed: what is in it says so, too. */
 static bool take_groups(struct slice bytes, struct section *section)
 {
     struct reader reader = {bytes.data, bytes.data + bytes.size};
@@ -273,7 +280,7 @@ static bool take_groups(struct slice bytes, struct section *section)
     if (!take_array(&reader, &words))
         return false;
     while (reader.at < reader.end)
-        if (!take_group(&reader, section))
+        if (begins_array(&reader) ? !take_array(&reader, &words) : !take_group(&reader, section))
             return false;
     return true;
 }

@@ -5,8 +5,9 @@
  *   f  n of its first event      t  time, ms      d  events as run.lua packs them,
  *                                             or  b  events as core/event.h writes them
  *
- * `d` is msgpack: a flat array of strings, with numbers where something is counted. Likes of one
- * item that came together are one group, so that Redis has little to do for each:
+ * `d` is msgpack: strings in a row, with numbers where something is counted; where run.lua has
+ * packed some of them stands the head of an array, which says nothing. Likes of one item that came
+ * together are one group, so that Redis has little to do for each:
  *
  *   "l" id incarnation region before after <count> user...     a REACT for each user; the first
  *                                                     byte of a user is his slice, then his name

@@ -44,7 +44,9 @@ struct groups {
     uint32_t user_round; /* of users */
     struct hint hints[HINT_PLACES];
     struct buffer amounts;
-    struct buffer codes;
+    struct buffer codes;         /* of a run of reactions: verb and kind of each, */
+    struct buffer places_packed; /* how many in which slice, */
+    struct buffer users_packed;  /* and who */
 };
 
 struct groups *groups_new(struct layer *layer)
@@ -53,6 +55,8 @@ struct groups *groups_new(struct layer *layer)
     groups->layer = layer;
     buffer_init(&groups->amounts, RUN_PART_MAX * VARINT_SIZE_MAX);
     buffer_init(&groups->codes, RUN_PART_MAX * 2);
+    buffer_init(&groups->places_packed, BUCKET_SLICES * 3);
+    buffer_init(&groups->users_packed, RUN_PART_MAX * (LIMIT_USER_BYTES + 3));
     return groups;
 }
 
@@ -60,6 +64,8 @@ void groups_free(struct groups *groups)
 {
     buffer_done(&groups->amounts);
     buffer_done(&groups->codes);
+    buffer_done(&groups->places_packed);
+    buffer_done(&groups->users_packed);
     free(groups);
 }
 
@@ -286,6 +292,22 @@ static void put_user(struct call *call, const struct op *op)
     call_arg_pair(call, (struct slice){&slice, 1}, op->user);
 }
 
+/* As a string of msgpack. */
+static void pack_user(struct buffer *to, const struct op *op)
+{
+    _Static_assert(1 + LIMIT_USER_BYTES <= UINT8_MAX, "a length is one byte");
+    size_t size = 1 + op->user.size;
+    if (buffer_reserve(to, 2 + size))
+        abort(); /* its maximum is that of a part */
+    char *at = to->data + to->size;
+    if (size > 31)
+        *at++ = (char)0xd9;
+    *at++ = (char)(size > 31 ? size : 0xa0 | size);
+    *at++ = (char)('0' + bucket_slice(op->bucket));
+    memcpy(at, op->user.data, op->user.size);
+    to->size = (size_t)(at - to->data) + op->user.size;
+}
+
 static void put_slice_key(struct call *call, unsigned slice, struct slice id)
 {
     char name[] = {'m', (char)('0' + slice / 10), (char)('0' + slice % 10), '\0'};
@@ -298,57 +320,93 @@ static void put_all_slice_keys(struct call *call, struct slice id)
         put_slice_key(call, slice, id);
 }
 
-/* Reactions of different users: one part, in the order of the ops. */
-static void put_reactions(struct making *making, struct run_list *ops, char what, bool is_last)
+/* What a run of reactions of different users needs, gathered part by part. */
+struct reactions {
+    const struct op *first;
+    bool is_uniform;
+    bool has_counts;
+};
+
+static void add_reactions(struct making *making, struct reactions *run, struct run_list *ops,
+                          char what)
 {
     struct run_part *part = add_part(making, what);
     struct groups *groups = making->groups;
-    const struct op *first = ops->first;
-    bool is_uniform = true;
-    groups->codes.size = 0;
-    for (const struct op *op = first; op; op = op->next) {
+    for (const struct op *op = ops->first; op; op = op->next) {
         char code[] = {verb_of(op), (char)('0' + op->reaction)};
         buffer_append(&groups->codes, code, sizeof(code));
-        is_uniform &= op->kind == first->kind && op->reaction == first->reaction;
-        part->has_counts |= op->counts != NULL || op->route != NULL;
+        pack_user(&groups->users_packed, op);
+        run->is_uniform &= op->kind == run->first->kind && op->reaction == run->first->reaction;
+        run->has_counts |= op->counts != NULL || op->route != NULL;
         part->is_writing |= op_is_write(op->kind);
     }
-    put_description(making->call, &(struct description){.what = what,
-                                                        .is_last = is_last,
-                                                        .place = place_of(first),
-                                                        .has_region = first->region.size > 0,
-                                                        .has_counts = part->has_counts,
-                                                        .op = is_uniform ? verb_of(first) : '~',
-                                                        .kind = is_uniform ? first->reaction : 1,
-                                                        .a = (unsigned)ops->count / 64,
-                                                        .b = (unsigned)ops->count % 64});
+    part->ops = *ops;
+}
+
+static void put_reactions(struct making *making, const struct reactions *run, size_t first_part,
+                          bool is_last)
+{
+    const struct op *first = run->first;
+    const struct groups *groups = making->groups;
+    char what = making->parts[first_part].what;
+    for (size_t i = first_part; i < making->part_count; i++)
+        making->parts[i].has_counts = run->has_counts;
+    put_description(making->call,
+                    &(struct description){.what = what,
+                                          .is_last = is_last,
+                                          .place = place_of(first),
+                                          .has_region = first->region.size > 0,
+                                          .has_counts = run->has_counts,
+                                          .op = run->is_uniform ? verb_of(first) : '~',
+                                          .kind = run->is_uniform ? first->reaction : 1});
     if (first->region.size > 0)
         call_arg(making->call, first->region);
-    if (!is_uniform)
+    if (!run->is_uniform)
         call_arg(making->call, buffer_slice(&groups->codes));
     if (what == 'S')
-        put_slice_key(making->call, bucket_slice(first->bucket), making->record->id);
-    for (const struct op *op = first; op; op = op->next)
-        put_user(making->call, op);
-    part->ops = *ops;
+        call_arg(making->call, buffer_slice(&groups->places_packed));
+    call_arg(making->call, buffer_slice(&groups->users_packed));
+}
+
+static struct reactions begin_reactions(struct making *making, const struct run_list *ops)
+{
+    making->groups->codes.size = 0;
+    making->groups->places_packed.size = 0;
+    making->groups->users_packed.size = 0;
+    return (struct reactions){.first = ops->first, .is_uniform = true};
+}
+
+/* Of an item that is one piece: one part, in the order of the ops. */
+static void put_whole(struct making *making, struct run_list *ops, bool is_last)
+{
+    struct reactions run = begin_reactions(making, ops);
+    size_t first_part = making->part_count;
+    add_reactions(making, &run, ops, 'L');
+    put_reactions(making, &run, first_part, is_last);
 }
 
 /* Of an item in slices: a part for each slice that somebody is in. */
 static void put_by_slice(struct making *making, struct run_list *ops, bool is_last)
 {
     struct run_list slices[BUCKET_SLICES];
-    unsigned left = 0;
     for (unsigned i = 0; i < BUCKET_SLICES; i++)
         run_list_clear(&slices[i]);
+    struct reactions run = begin_reactions(making, ops);
     for (struct op *op = ops->first, *next; op; op = next) {
         next = op->next;
-        struct run_list *slice = &slices[bucket_slice(op->bucket)];
-        left += slice->count == 0;
-        run_list_add(slice, op);
+        run_list_add(&slices[bucket_slice(op->bucket)], op);
     }
-    for (unsigned i = 0; i < BUCKET_SLICES; i++)
-        if (slices[i].count > 0)
-            put_reactions(making, &slices[i], 'S', is_last && --left == 0);
+    size_t first_part = making->part_count;
+    for (unsigned i = 0; i < BUCKET_SLICES; i++) {
+        size_t count = slices[i].count;
+        if (count == 0)
+            continue;
+        char place[] = {(char)('0' + i), (char)('0' + count / 64), (char)('0' + count % 64)};
+        buffer_append(&making->groups->places_packed, place, sizeof(place));
+        put_slice_key(making->call, i, making->record->id);
+        add_reactions(making, &run, &slices[i], 'S');
+    }
+    put_reactions(making, &run, first_part, is_last);
 }
 
 static void put_sums(struct making *making, struct stretch *stretch, bool is_last)
@@ -520,7 +578,7 @@ static void put_stretch(struct making *making, struct stretch *stretch, bool is_
     else if (hint & HINT_SLICED)
         put_by_slice(making, &stretch->ops, is_last);
     else
-        put_reactions(making, &stretch->ops, 'L', is_last);
+        put_whole(making, &stretch->ops, is_last);
     stretch->sum = 0;
     run_list_clear(&stretch->ops);
 }
