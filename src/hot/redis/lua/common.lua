@@ -32,3 +32,11 @@ local function emit(outbox, events, count, ms)
                'b', events)
     return epoch, text(n)
 end
+
+-- `count` members were put into a hash that was empty: as run.lua's as_table().
+local function as_table_if_large(key, count)
+    if count > 63 then
+        redis.call('HSET', key, '.pad', string.rep('.', 65))
+        redis.call('HDEL', key, '.pad')
+    end
+end

@@ -49,6 +49,7 @@ local function put(key, from)
     for i = from, #ARGV, FIELDS do
         redis.call('HSET', key, unpack(ARGV, i, math.min(#ARGV, i + FIELDS - 1)))
     end
+    as_table_if_large(key, (#ARGV - from + 1) / 2)
 end
 
 -- It is there by now, or has gone: whoever lacks it the next time does not wait for us.

@@ -164,6 +164,7 @@ function verbs.split()
         for i = 1, #members, FIELDS do
             redis.call('HSET', KEYS[3 + s], unpack(members, i, math.min(#members, i + FIELDS - 1)))
         end
+        as_table_if_large(KEYS[3 + s], #members / 2)
     end
     for i = 1, #fields, FIELDS do
         redis.call('HDEL', record, unpack(fields, i, math.min(#fields, i + FIELDS - 1)))
@@ -273,6 +274,7 @@ function verbs.put()
     for i = 3, #ARGV, FIELDS do
         redis.call('HSET', KEYS[2], unpack(ARGV, i, math.min(#ARGV, i + FIELDS - 1)))
     end
+    as_table_if_large(KEYS[2], (#ARGV - 2) / 2)
     redis.call('PEXPIRE', KEYS[2], TEMPORARY_MS)
     return 'ok'
 end

@@ -4,6 +4,7 @@
 -- By far the most are of users who hold nothing yet and want the same. Redis does as little as it can
 -- for each of them: the users come packed, as they go into the outbox, and Lua only lays them between
 -- the names of what they hold from now on.
+local LISTS_UP_TO = 64 * 512 -- likes that an item has, while slices of it may be lists
 local fresh, fresh_name, fresh_top = {}, nil, 0 -- user, name, user, name: the names stay
 
 -- Are they all such users? Then `fresh` has them.
@@ -168,6 +169,10 @@ local function react(id, key, place, region, is_sliced, is_counted, op, kind, p,
                     runs_of_fresh[#runs_of_fresh + 1] = count
                     if places then
                         call('HSET', home, unpack(fresh, 1, count + count))
+                        local size = held < LISTS_UP_TO and call('HLEN', home) or 0
+                        if size > 63 and size - count < 64 then
+                            as_table(home)
+                        end
                     elseif born then
                         if r[1] then
                             call('DEL', key)
@@ -243,9 +248,7 @@ local function react(id, key, place, region, is_sliced, is_counted, op, kind, p,
     end
     if not places and op == 82 and n > n_before then
         if held + more > 63 and held < 64 then
-            -- From here on lookups in a list would cost more than a table.
-            call('HSET', key, '.pad', string.rep('.', 65))
-            call('HDEL', key, '.pad')
+            as_table(key)
         end
         if held + more > 2048 and call('HLEN', key) > 4112 then
             out[o] = (out[o] == '*' and '^' or '~') .. sub(out[o], 2)

@@ -109,6 +109,12 @@ local function refusal(g, place, slice, own)
     return state == '0' and 'D' or state == '-' and 'V' or state == '' and 'y' or 'v'
 end
 
+-- From 64 members on, lookups in a list cost more than a table; Redis would keep it up to 512.
+local function as_table(key)
+    call('HSET', key, '.pad', string.rep('.', 65))
+    call('HDEL', key, '.pad')
+end
+
 local function number_kinds()
     numbers = {}
     for i = 1, kind_count do

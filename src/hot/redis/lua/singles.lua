@@ -372,6 +372,7 @@ local function make_generic()
                 local last = i + 999 < #list and i + 999 or #list
                 call('HSET', keys[from_key + slice], unpack(list, i, last))
             end
+            as_table(keys[from_key + slice])
             for i = 1, #list, 2 do
                 call('HDEL', key, list[i])
             end
