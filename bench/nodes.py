@@ -1,7 +1,8 @@
 """nodes - the lines of the speed table about many nodes: tallyd over Redis, Kafka and PostgreSQL.
 
 The servers are those of the tests (tests/servers), on free ports. Nothing is pinned to a core: Redis, the serving node,
-the log and the client share what there is, and so do the peer and its client. Aggregators, which are on other machines
+the log and the client share what there is, and so do the peer and its client; tallyd has a worker for each core, as it
+has when nobody says otherwise. Aggregators, which are on other machines
 in life, are ended before likes are measured: what they do has a line of its own.
 """
 
@@ -44,7 +45,7 @@ class Node:
         self.output = os.path.join(lab.folder, f"node-{self.port}")
         with open(self.output, "wb") as output:
             self.process = subprocess.Popen(
-                [lab.programs.tallyd, "--role", role, "--hot", hot, "--log", log, "--store", store, "--workers", "1",
+                [lab.programs.tallyd, "--role", role, "--hot", hot, "--log", log, "--store", store,
                  "--data", os.path.join(lab.folder, f"data-{self.port}"), "--resp", f"127.0.0.1:{self.port}",
                  "--http", f"127.0.0.1:{self.http_port}", *flags],
                 stdin=subprocess.DEVNULL, stdout=output, stderr=output)
