@@ -5,7 +5,7 @@
  * id happen in their order, and a call that has to be sent again is the last one of its cell.
  *
  *   run.c     queues, calls, what becomes of ops whose call ended badly
- *   group.c   ops to arguments of run.lua
+ *   group.c   ops to arguments of run.lua (group_put.c)
  *   reply.c   its answer to answers of the ops */
 #ifndef HOT_REDIS_RUN_H
 #define HOT_REDIS_RUN_H

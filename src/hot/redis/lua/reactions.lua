@@ -5,22 +5,21 @@
 -- for each of them: the users come packed, as they go into the outbox, and Lua only lays them between
 -- the names of what they hold from now on.
 local LISTS_UP_TO = 64 * 512 -- likes that an item has, while slices of it may be lists
-local fresh, fresh_name, fresh_top = {}, nil, 0 -- user, name, user, name: the names stay
 
--- Are they all such users? Then `fresh` has them.
-local function gather_fresh(users, from, count, before, at, name)
-    if fresh_name ~= name then
-        fresh_name, fresh_top = name, 0
+-- user, name, user, name...
+local function with_name(users, name)
+    local pairs_of = {}
+    for j = 1, #users do
+        pairs_of[j + j - 1], pairs_of[j + j] = users[j], name
     end
-    for j = fresh_top + 1, count do
-        fresh[j + j - 1], fresh[j + j] = '', name
-        fresh_top = j
-    end
-    for j = 1, count do
-        if before[at + j] then
+    return pairs_of
+end
+
+local function hold_nothing(before, from, to)
+    for j = from, to do
+        if before[j] then
             return false
         end
-        fresh[j + j - 1] = users[from + j]
     end
     return true
 end
@@ -134,7 +133,8 @@ local function react(id, key, place, region, is_sliced, is_counted, op, kind, p,
     local n_before, first_out = n, o
     local born, over, rest, is_written
     local more, sums = 0, nil -- who have come to hold `name`; what became of other counts
-    local runs_of_fresh = {} -- from, count
+    local fresh = op == 82 and with_name(users, name)
+    local fresh_parts, fresh_count = {}, 0 -- of users who held nothing: from, to
     local from = 0
     for i = 1, parts do
         local home, count, slice, answer, t = key, #users, nil, nil, nil
@@ -160,15 +160,15 @@ local function react(id, key, place, region, is_sliced, is_counted, op, kind, p,
                 born, incarnation, held = true, inc, 0
                 before = r[1] and {} or r -- of another generation, or of something deleted
             end
-            if op == 82 and gather_fresh(users, from, count, before, at, name) then
+            if fresh and hold_nothing(before, at + 1, at + count) then
                 if busy then
                     answer = 'b'
                 else
                     n, more = n + count, more + count
-                    runs_of_fresh[#runs_of_fresh + 1] = from
-                    runs_of_fresh[#runs_of_fresh + 1] = count
+                    fresh_parts[fresh_count + 1], fresh_parts[fresh_count + 2] = from + 1, from + count
+                    fresh_count = fresh_count + 2
                     if places then
-                        call('HSET', home, unpack(fresh, 1, count + count))
+                        call('HSET', home, unpack(fresh, from + from + 1, from + from + count + count))
                         local size = held < LISTS_UP_TO and call('HLEN', home) or 0
                         if size > 63 and size - count < 64 then
                             as_table(home)
@@ -178,11 +178,11 @@ local function react(id, key, place, region, is_sliced, is_counted, op, kind, p,
                             call('DEL', key)
                         end
                         call('HSET', key, '.g', gi, '.i', inc, '.w', written .. format('%d', n), field,
-                            format('%d', count), unpack(fresh, 1, count + count))
+                            format('%d', count), unpack(fresh))
                         is_written = true
                     else
                         call('HSET', key, '.w', written .. format('%d', n), field,
-                            format('%d', held + count), unpack(fresh, 1, count + count))
+                            format('%d', held + count), unpack(fresh))
                         is_written = true
                     end
                     answer = '*'
@@ -224,12 +224,11 @@ local function react(id, key, place, region, is_sliced, is_counted, op, kind, p,
     end
     o = first_out + parts
 
-    if #runs_of_fresh == 2 * parts then
+    if fresh_count == 2 * parts then
         note_packed(id, incarnation, region, name, #users, packed)
     else
-        for i = 1, #runs_of_fresh, 2 do
-            local begin = runs_of_fresh[i] + 1
-            note_words(id, incarnation, region, '', name, users, begin, begin + runs_of_fresh[i + 1] - 1)
+        for i = 1, fresh_count, 2 do
+            note_words(id, incarnation, region, '', name, users, fresh_parts[i], fresh_parts[i + 1])
         end
     end
     if sums and sums[name] then
