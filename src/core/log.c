@@ -91,6 +91,16 @@ enum err log_follow(struct log *log, unsigned lane, struct log_position *at, uin
     return log->ops->follow(log, lane, at, limit, visit, arg, error);
 }
 
+enum err log_scan(struct log *log, struct log_scan *scan, struct error *error)
+{
+    assert(log && log->lanes > 1 && scan && scan->visit);
+
+    scan->cut = 0;
+    if (!log->ops->scan)
+        return error_set(error, ERR_INVALID, "this log cannot be read again");
+    return log->ops->scan(log, scan, error);
+}
+
 struct log_position log_end(struct log *log, unsigned lane)
 {
     assert(log && has_lane(log, lane));

@@ -19,6 +19,7 @@
 
 #include "base/error.h"
 #include "base/slice.h"
+#include "core/limits.h"
 
 /* No section is larger: who writes sections cuts them before. */
 #define LOG_SECTION_BYTES_MAX (1u << 20)
@@ -83,6 +84,21 @@ struct log_letter {
     struct slice raw; /* the section, or what was in its place */
 };
 
+/* As log_visit_fn, of one of many lanes. */
+typedef enum err log_scan_fn(void *arg, unsigned lane, struct slice section,
+                             struct log_position next, struct error *error);
+
+/* A reading of what a log of many lanes has, beside those who follow it. */
+struct log_scan {
+    struct log_position at[LIMIT_CELLS]; /* from here on, and then behind what was visited; all
+                                          * zero: where the lane begins now */
+    uint64_t cut;       /* the answer, a bit for each lane that was to be read from its beginning:
+                         * that is gone */
+    bool must_be_whole; /* if there are such lanes, nothing is read: ERR_OUT_OF_RANGE */
+    log_scan_fn *visit;
+    void *arg;
+};
+
 /* May change bytes of a section in place, but not its size or its sense for
  * others: true if it did. */
 typedef bool log_scrub_fn(void *arg, char *section, size_t size);
@@ -139,6 +155,14 @@ struct log_ops {
      * the next call looks again. */
     enum err (*follow)(struct log *log, unsigned lane, struct log_position *at, uint64_t limit,
                        log_visit_fn *visit, void *arg, struct error *error);
+
+    /* Visits all lanes from scan->at on, up to where they end when this is called: each in its
+     * order, by turns. What comes may have come before, and may be bytes that make no sense, as
+     * with follow(). Waits for the server, and changes nothing there: whoever follows does not
+     * notice. Any thread, several at once. What was trimmed behind scan->at is ERR_NOT_FOUND, or
+     * is missed among the sequences. ERR_UNAVAILABLE; or what `visit` refused with. NULL: a log of
+     * one lane. */
+    enum err (*scan)(struct log *log, struct log_scan *scan, struct error *error);
 
     /* Where the durable part of the lane ends: what follow() would come to. Known after read() or
      * start(). Cheap. */
@@ -207,6 +231,7 @@ uint64_t log_reached(struct log *log, unsigned lane, enum log_level level);
 uint64_t log_alone(struct log *log, unsigned lane);
 enum err log_follow(struct log *log, unsigned lane, struct log_position *at, uint64_t limit,
                     log_visit_fn *visit, void *arg, struct error *error);
+enum err log_scan(struct log *log, struct log_scan *scan, struct error *error);
 struct log_position log_end(struct log *log, unsigned lane);
 uint64_t log_owned(struct log *log);
 enum err log_release(struct log *log, unsigned lane, struct log_position position,

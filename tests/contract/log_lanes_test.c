@@ -447,6 +447,127 @@ TEST(a_lane_that_is_wholly_released_can_be_appended_to_and_followed_on)
     log_close(log);
 }
 
+/* ---- reading all that there is ---- */
+
+struct scanned {
+    struct lane_view view;
+    unsigned refuse_at; /* sections; 0 = never */
+};
+
+static enum err scan_section(void *arg, unsigned lane, struct slice section,
+                             struct log_position next, struct error *error)
+{
+    struct scanned *scanned = arg;
+    if (scanned->refuse_at > 0 && scanned->view.sections + 1 == scanned->refuse_at)
+        return error_set(error, ERR_TIMEOUT, "enough");
+    scanned->view.lane = lane;
+    scanned->view.before = scanned->view.at[lane];
+    scanned->view.at[lane] = next;
+    return view_section(&scanned->view, section, next, error);
+}
+
+static void scan_all(struct log *log, struct log_scan *scan, struct scanned *scanned)
+{
+    struct error error = {0};
+    scan->visit = scan_section;
+    scan->arg = scanned;
+    if (log_scan(log, scan, &error))
+        fail_msg("%s", error.text);
+}
+
+TEST(a_scan_shows_all_from_the_beginning_to_the_end_also_to_who_does_not_follow)
+{
+    struct log *log = open_started(false);
+    static struct scanned scanned;
+    scanned = (struct scanned){0};
+    struct log_scan scan = {.must_be_whole = true};
+    scan_all(log, &scan, &scanned);
+    assert_int_equal(scanned.view.sections, 0);
+
+    append_some(log, 30);
+    source_wait(&source, log);
+    scan_all(log, &scan, &scanned);
+    assert_true(view_has(&scanned.view, &source));
+    assert_int_equal(scanned.view.repeated, 0);
+    assert_int_equal(scan.cut, 0);
+
+    append_some(log, 5); /* and goes on from there */
+    source_wait(&source, log);
+    uint64_t sections = scanned.view.sections;
+    scan_all(log, &scan, &scanned);
+    assert_true(view_has(&scanned.view, &source));
+    assert_int_equal(scanned.view.sections, sections + 5 * (uint64_t)LANES);
+    log_close(log);
+}
+
+TEST(those_who_follow_do_not_notice_a_scan)
+{
+    struct log *log = open_started(true);
+    static struct scanned scanned;
+    append_some(log, 10);
+    source_wait(&source, log);
+    for (unsigned i = 0; i < 3; i++) {
+        scanned = (struct scanned){0};
+        struct log_scan scan = {.must_be_whole = true};
+        scan_all(log, &scan, &scanned);
+        assert_true(view_has(&scanned.view, &source));
+        view_all(&view, log, &source);
+        append_some(log, 10);
+        source_wait(&source, log);
+    }
+    view_all(&view, log, &source);
+    assert_int_equal(view.repeated, 0);
+    log_close(log);
+}
+
+TEST(a_scan_ends_where_its_visitor_refuses_and_can_go_on)
+{
+    struct log *log = open_started(false);
+    static struct scanned scanned;
+    scanned = (struct scanned){.refuse_at = 100};
+    append_some(log, 10);
+    source_wait(&source, log);
+    struct error error = {0};
+    struct log_scan scan = {.visit = scan_section, .arg = &scanned};
+    assert_int_equal(log_scan(log, &scan, &error), ERR_TIMEOUT);
+    assert_string_equal(error.text, "enough");
+    assert_int_equal(scanned.view.sections, 99);
+    scanned.refuse_at = 0;
+    scan_all(log, &scan, &scanned);
+    assert_true(view_has(&scanned.view, &source));
+    assert_true(scanned.view.repeated < 100); /* at most what was refused with its neighbours */
+    log_close(log);
+}
+
+TEST(a_scan_says_that_the_beginning_is_gone)
+{
+    if (!form->trims)
+        return; /* Kafka's retention takes minutes to act */
+    struct log *log = open_started(true);
+    static struct scanned scanned;
+    append_some(log, 10);
+    source_wait(&source, log);
+    view_all(&view, log, &source);
+    assert_int_equal(log_release(log, 7, view.at[7], NULL), ERR_OK);
+    struct log_scan scan;
+    struct error error = {0};
+    enum err err = ERR_OK;
+    uint64_t until_ms = rig_now_ms() + 60000;
+    while (!err && rig_now_ms() < until_ms) {
+        scanned = (struct scanned){0};
+        scan = (struct log_scan){.must_be_whole = true, .visit = scan_section, .arg = &scanned};
+        err = log_scan(log, &scan, &error);
+    }
+    assert_int_equal(err, ERR_OUT_OF_RANGE);
+    assert_int_equal(scan.cut, UINT64_C(1) << 7);
+    scanned = (struct scanned){0};
+    scan = (struct log_scan){0};
+    scan_all(log, &scan, &scanned);
+    assert_int_equal(scan.cut, UINT64_C(1) << 7);
+    assert_true(scanned.view.sections >= 10 * (LANES - 1) && scanned.view.sections < 10 * LANES);
+    log_close(log);
+}
+
 TEST(a_dead_letter_may_be_told)
 {
     struct log *log = open_started(false);
@@ -481,6 +602,10 @@ static int run_form(const struct form *which)
         PROMISE(the_lanes_of_one_that_dies_go_to_the_others_and_nothing_is_lost),
         PROMISE(what_is_released_is_let_go_of_and_the_rest_stays),
         PROMISE(a_lane_that_is_wholly_released_can_be_appended_to_and_followed_on),
+        PROMISE(a_scan_shows_all_from_the_beginning_to_the_end_also_to_who_does_not_follow),
+        PROMISE(those_who_follow_do_not_notice_a_scan),
+        PROMISE(a_scan_ends_where_its_visitor_refuses_and_can_go_on),
+        PROMISE(a_scan_says_that_the_beginning_is_gone),
         PROMISE(a_dead_letter_may_be_told),
     };
     form = which;

@@ -209,8 +209,7 @@ static bool is_expected(struct in_lane *lane, unsigned number, uint64_t offset)
     return false;
 }
 
-/* Bytes that make no sense go on as such, with the reason in front: they become a dead letter. */
-static void make_nonsense(struct buffer *to, struct slice raw, const char *reason)
+void consumer_make_nonsense(struct buffer *to, struct slice raw, const char *reason)
 {
     size_t room = LOG_SECTION_BYTES_MAX - 1024;
     buffer_init(to, LOG_SECTION_BYTES_MAX);
@@ -230,7 +229,7 @@ static void take_message(struct kafka_log *log, const rd_kafka_message_t *messag
     struct buffer nonsense = {0};
     enum err err = event_json_read(&consumer->json, text, &section, &error);
     if (err) {
-        make_nonsense(&nonsense, text, error.text);
+        consumer_make_nonsense(&nonsense, text, error.text);
         section = buffer_slice(&nonsense);
     }
     uint64_t offset = (uint64_t)message->offset;
@@ -375,6 +374,13 @@ static enum err make_client(struct kafka_log *log, const char *group, bool is_me
     (void)rd_kafka_poll_set_consumer(kafka);
     *ret_kafka = kafka;
     return ERR_OK;
+}
+
+enum err consumer_make_reader(struct kafka_log *log, rd_kafka_t **ret_kafka, struct error *error)
+{
+    char group[sizeof(log->group) + 16];
+    (void)snprintf(group, sizeof(group), "%s-scan", log->group);
+    return make_client(log, group, false, ret_kafka, error);
 }
 
 static enum err subscribe(struct kafka_log *log, struct error *error)

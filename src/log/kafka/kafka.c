@@ -98,6 +98,11 @@ static enum err kafka_follow(struct log *base, unsigned lane, struct log_positio
     return lane_queue_follow(kafka_log_of(base), lane, at, limit, visit, arg, error);
 }
 
+static enum err kafka_scan(struct log *base, struct log_scan *scan, struct error *error)
+{
+    return kafka_scan_lanes(kafka_log_of(base), scan, error);
+}
+
 static struct log_position kafka_end(struct log *base, unsigned lane)
 {
     struct consumer *consumer = &kafka_log_of(base)->consumer;
@@ -189,6 +194,7 @@ static const struct log_ops kafka_ops = {
     .reached = kafka_reached,
     .alone = kafka_alone,
     .follow = kafka_follow,
+    .scan = kafka_scan,
     .end = kafka_end,
     .owned = kafka_owned,
     .release = kafka_release,

@@ -148,6 +148,9 @@ enum err topic_ensure(struct kafka_log *log, rd_kafka_t *kafka, int timeout_ms,
 /* Where the partitions end; false: nobody answers. */
 bool topic_ends(const struct kafka_log *log, rd_kafka_t *kafka, int timeout_ms,
                 uint64_t ends[LIMIT_CELLS]);
+/* Where each of them begins and ends; false: not all of that was answered. */
+bool topic_bounds(const struct kafka_log *log, rd_kafka_t *kafka, int timeout_ms,
+                  uint64_t begins[LIMIT_CELLS], uint64_t ends[LIMIT_CELLS]);
 
 /* producer.c */
 enum err producer_start(struct kafka_log *log, struct error *error);
@@ -160,6 +163,13 @@ uint64_t producer_append(struct kafka_log *log, struct slice header, struct slic
 enum err consumer_start(struct kafka_log *log, struct error *error);
 void consumer_stop(struct kafka_log *log);
 void consumer_note_end(struct kafka_log *log, unsigned lane, uint64_t end);
+/* Another client that fetches from where it is told, for who reads beside those who follow. */
+enum err consumer_make_reader(struct kafka_log *log, rd_kafka_t **ret_kafka, struct error *error);
+/* Bytes that make no sense go on as such, with the reason in front: they become a dead letter. */
+void consumer_make_nonsense(struct buffer *to, struct slice raw, const char *reason);
+
+/* scan.c */
+enum err kafka_scan_lanes(struct kafka_log *log, struct log_scan *scan, struct error *error);
 
 /* lane_queue.c: the queues. All under the mutex but lane_queue_follow(). */
 enum err lane_queue_follow(struct kafka_log *log, unsigned lane, struct log_position *at,

@@ -295,18 +295,39 @@ enum err topic_ensure(struct kafka_log *log, rd_kafka_t *kafka, int timeout_ms, 
     }
 }
 
-/* ListOffsets for the time "latest": one call to each leader. */
-bool topic_ends(const struct kafka_log *log, rd_kafka_t *kafka, int timeout_ms,
-                uint64_t ends[LIMIT_CELLS])
+/* ListOffsets for the time "latest" or "earliest": one call to each leader. */
+static bool list_offsets(const struct kafka_log *log, rd_kafka_t *kafka, int timeout_ms,
+                         int64_t time, uint64_t offsets[LIMIT_CELLS], bool *ret_has_all)
 {
     rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(LIMIT_CELLS);
+    unsigned found = 0;
     for (int i = 0; i < (int)LIMIT_CELLS; i++)
-        rd_kafka_topic_partition_list_add(list, log->url.topic, i)->offset = RD_KAFKA_OFFSET_END;
+        rd_kafka_topic_partition_list_add(list, log->url.topic, i)->offset = time;
     rd_kafka_resp_err_t code = rd_kafka_offsets_for_times(kafka, list, timeout_ms);
     for (int i = 0; i < list->cnt && !code; i++)
         if (!list->elems[i].err && list->elems[i].offset >= 0 &&
-            list->elems[i].partition < (int)LIMIT_CELLS)
-            ends[list->elems[i].partition] = (uint64_t)list->elems[i].offset;
+            list->elems[i].partition < (int)LIMIT_CELLS) {
+            offsets[list->elems[i].partition] = (uint64_t)list->elems[i].offset;
+            found++;
+        }
     rd_kafka_topic_partition_list_destroy(list);
+    *ret_has_all = found == LIMIT_CELLS;
     return !is_silence(code);
+}
+
+bool topic_ends(const struct kafka_log *log, rd_kafka_t *kafka, int timeout_ms,
+                uint64_t ends[LIMIT_CELLS])
+{
+    bool has_all;
+    return list_offsets(log, kafka, timeout_ms, RD_KAFKA_OFFSET_END, ends, &has_all);
+}
+
+bool topic_bounds(const struct kafka_log *log, rd_kafka_t *kafka, int timeout_ms,
+                  uint64_t begins[LIMIT_CELLS], uint64_t ends[LIMIT_CELLS])
+{
+    bool has_begins = false;
+    bool has_ends = false;
+    return list_offsets(log, kafka, timeout_ms, RD_KAFKA_OFFSET_BEGINNING, begins, &has_begins) &&
+           list_offsets(log, kafka, timeout_ms, RD_KAFKA_OFFSET_END, ends, &has_ends) &&
+           has_begins && has_ends;
 }

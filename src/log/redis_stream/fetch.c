@@ -33,8 +33,7 @@ struct ask {
 
 /* ---- asking ---- */
 
-/* The id behind which the position goes on. */
-static void id_before(char to[ID_BYTES], struct log_position at)
+void fetch_id_before(char to[ID_BYTES], struct log_position at)
 {
     if (at.offset > 0)
         stream_entry_id(to, at.segment, at.offset - 1);
@@ -64,7 +63,7 @@ static const char SEEK[] =
 static void ask_seek(struct stream_log *log, unsigned number, struct links_call *call)
 {
     char id[ID_BYTES];
-    id_before(id, log->reader.lanes[number].fetched);
+    fetch_id_before(id, log->reader.lanes[number].fetched);
     const char *args[] = {"EVAL", SEEK, "1", log->keys[number], log->group, id, log->consumer};
     links_call_text(call, number, 7, args);
 }

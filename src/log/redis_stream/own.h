@@ -191,11 +191,20 @@ void reader_stop(struct stream_log *log);
 enum err reader_follow(struct stream_log *log, unsigned lane, struct log_position *at,
                        uint64_t limit, log_visit_fn *visit, void *arg, struct error *error);
 void reader_forget(struct in_lane *lane);
+/* Visits the sections of an entry; *at is behind the last that was taken. */
+enum err reader_visit_entry(const struct stream_entry *entry, struct log_position *at,
+                            log_visit_fn *visit, void *arg, struct error *error);
 
 /* fetch.c: one round of reading for the lanes that want it; says whether something came. */
 bool fetch_round(struct stream_log *log);
 /* Learns where the streams end. */
 void fetch_ends(struct stream_log *log, struct links *links);
+
+/* The id behind which the position goes on. */
+void fetch_id_before(char to[ID_BYTES], struct log_position at);
+
+/* scan.c */
+enum err stream_scan_lanes(struct stream_log *log, struct log_scan *scan, struct error *error);
 
 /* leases.c */
 void leases_tick(struct stream_log *log);

@@ -41,7 +41,7 @@ static void begin_at(struct in_lane *lane, struct log_position at)
 /* A position may lie within an entry: then the entry comes again, and the sequences of its sections
  * tell which of them were there. So whoever cannot take one yet need not take those before it twice
  * for want of a position. */
-static enum err visit_entry(const struct stream_entry *entry, struct log_position *at,
+enum err reader_visit_entry(const struct stream_entry *entry, struct log_position *at,
                             log_visit_fn *visit, void *arg, struct error *error)
 {
     const char *bytes = entry->bytes.data;
@@ -70,7 +70,7 @@ static enum err visit_taken(struct fifo *taken, struct log_position *at, log_vis
                             void *arg, struct error *error)
 {
     while (taken->first) {
-        enum err err = visit_entry(stream_entry_at(taken->first), at, visit, arg, error);
+        enum err err = reader_visit_entry(stream_entry_at(taken->first), at, visit, arg, error);
         if (err)
             return err;
         stream_entry_free(stream_entry_at(fifo_pop(taken)));

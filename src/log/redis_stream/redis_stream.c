@@ -66,6 +66,11 @@ static enum err stream_follow(struct log *base, unsigned lane, struct log_positi
     return reader_follow(stream_log_of(base), lane, at, limit, visit, arg, error);
 }
 
+static enum err stream_scan(struct log *base, struct log_scan *scan, struct error *error)
+{
+    return stream_scan_lanes(stream_log_of(base), scan, error);
+}
+
 static struct log_position stream_end(struct log *base, unsigned lane)
 {
     struct reader *reader = &stream_log_of(base)->reader;
@@ -217,6 +222,7 @@ static const struct log_ops stream_ops = {
     .reached = stream_reached,
     .alone = stream_alone,
     .follow = stream_follow,
+    .scan = stream_scan,
     .end = stream_end,
     .owned = stream_owned,
     .release = stream_release,
