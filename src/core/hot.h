@@ -149,7 +149,9 @@ struct hot_inspection {
     struct number value; /* the caller's to free */
     int64_t counts[LIMIT_KINDS];
     int64_t members[LIMIT_KINDS];    /* counted one by one */
-    uint64_t sequences[LIMIT_CELLS]; /* by origin: the events that this is the sum of */
+    uint64_t sequences[LIMIT_CELLS]; /* by origin: the events that this is the sum of; UINT64_MAX
+                                      * of a layer outside: it has no part there */
+    uint64_t writes;                 /* of a layer outside: another number after each write to it */
 };
 
 typedef void hot_progress_fn(void *arg);

@@ -95,10 +95,11 @@ enum err log_scan(struct log *log, struct log_scan *scan, struct error *error)
 {
     assert(log && log->lanes > 1 && scan && scan->visit);
 
-    scan->cut = 0;
-    if (!log->ops->scan)
-        return error_set(error, ERR_INVALID, "this log cannot be read again");
-    return log->ops->scan(log, scan, error);
+    scan->cut = log->ops->scan ? 0 : UINT64_MAX;
+    if (log->ops->scan)
+        return log->ops->scan(log, scan, error);
+    return scan->must_be_whole ? error_set(error, ERR_OUT_OF_RANGE, "this log cannot be read again")
+                               : ERR_OK;
 }
 
 struct log_position log_end(struct log *log, unsigned lane)

@@ -160,8 +160,8 @@ struct log_ops {
      * order, by turns. What comes may have come before, and may be bytes that make no sense, as
      * with follow(). Waits for the server, and changes nothing there: whoever follows does not
      * notice. Any thread, several at once. What was trimmed behind scan->at is ERR_NOT_FOUND, or
-     * is missed among the sequences. ERR_UNAVAILABLE; or what `visit` refused with. NULL: a log of
-     * one lane. */
+     * is missed among the sequences. ERR_UNAVAILABLE; or what `visit` refused with. NULL: it cannot
+     * be read again, as if nothing of it were left. */
     enum err (*scan)(struct log *log, struct log_scan *scan, struct error *error);
 
     /* Where the durable part of the lane ends: what follow() would come to. Known after read() or

@@ -85,12 +85,20 @@ enum err store_mend(struct store *store, struct slice id, uint32_t incarnation, 
 }
 
 enum err store_mend_members(struct store *store, struct slice item,
-                            const struct store_reaction *members, size_t count, struct slice text,
-                            int64_t now_ms, struct error *error)
+                            const struct store_reaction *members, size_t count, const uint64_t *at,
+                            struct slice text, int64_t now_ms, struct error *error)
 {
     assert(store);
 
-    return store->ops->mend_members(store, item, members, count, text, now_ms, error);
+    return store->ops->mend_members(store, item, members, count, at, text, now_ms, error);
+}
+
+enum err store_mending(struct store *store, bool begin, bool *ret_is_ours, struct error *error)
+{
+    assert(store && ret_is_ours);
+
+    *ret_is_ours = true;
+    return store->ops->mending ? store->ops->mending(store, begin, ret_is_ours, error) : ERR_OK;
 }
 
 enum err store_make(struct store *store, const struct state_target *target, struct slice text,

@@ -248,14 +248,21 @@ struct store_ops {
     enum err (*mend)(struct store *store, struct slice id, uint32_t incarnation, struct slice kind,
                      const struct number *by, struct slice text, int64_t now_ms,
                      struct error *error);
+    /* `at`: the sequences that `members` are of, by origin; ERR_BUSY if the store is elsewhere by
+     * now. NULL: nobody else writes. */
     enum err (*mend_members)(struct store *store, struct slice item,
-                             const struct store_reaction *members, size_t count, struct slice text,
-                             int64_t now_ms, struct error *error);
+                             const struct store_reaction *members, size_t count, const uint64_t *at,
+                             struct slice text, int64_t now_ms, struct error *error);
     /* A row that has gone without a deletion: made anew as `target` says, without members and
      * without what is pending. ERR_EXISTS. */
     enum err (*make)(struct store *store, const struct state_target *target, struct slice text,
                      int64_t now_ms, struct error *error);
     enum err (*note)(struct store *store, const struct store_audit *audit, struct error *error);
+
+    /* Of all processes that share the store one may put counts right at a time: true if that is
+     * ours from now on, until it is given back or the connection to the store ends. Does not wait.
+     * NULL: nobody shares it. */
+    enum err (*mending)(struct store *store, bool begin, bool *ret_is_ours, struct error *error);
 
     /* Adds to the recorded sums of what the log no longer holds, and moves the base
      * to `position`, in one transaction. */
@@ -369,11 +376,12 @@ enum err store_mend(struct store *store, struct slice id, uint32_t incarnation, 
                     const struct number *by, struct slice text, int64_t now_ms,
                     struct error *error);
 enum err store_mend_members(struct store *store, struct slice item,
-                            const struct store_reaction *members, size_t count, struct slice text,
-                            int64_t now_ms, struct error *error);
+                            const struct store_reaction *members, size_t count, const uint64_t *at,
+                            struct slice text, int64_t now_ms, struct error *error);
 enum err store_make(struct store *store, const struct state_target *target, struct slice text,
                     int64_t now_ms, struct error *error);
 enum err store_note(struct store *store, const struct store_audit *audit, struct error *error);
+enum err store_mending(struct store *store, bool begin, bool *ret_is_ours, struct error *error);
 enum err store_rebase(struct store *store, const struct slice *ids, const struct number *sums,
                       size_t count, struct log_position position, struct error *error);
 enum err store_erase(struct store *store, struct slice user, struct slice stub, int64_t now_ms,

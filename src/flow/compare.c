@@ -3,28 +3,35 @@
 #include <assert.h>
 
 #include "flow/aggregator.h"
-#include "flow/proof_own.h"
 
-#define LOOKS_MAX       20u
 #define STORE_WITHIN_NS 10000000000ull
 #define STORE_LOOK_MS   20u
 
-/* --- one look at each place --- */
+/* --- the hot layer --- */
 
-static enum err look_at_hot(struct desk_seat *seat, struct slice target, uint8_t kind,
-                            struct hot_inspection *ret, struct error *error)
+/* Whoever cannot be asked has nothing. What is cold stays so. */
+static bool look_at_hot(const struct desk *desk, struct slice id, struct hot_inspection *ret)
 {
     *ret = (struct hot_inspection){.value = number_of(0)};
-    enum err err = desk_inspect(seat, target, ret, error);
-    if (err)
-        return err;
-    if (ret->is_item == (kind != KIND_NONE))
-        return ERR_OK;
-    number_done(&ret->value);
-    return ret->is_item
-               ? error_set(error, ERR_WRONG_TYPE, "an item: ask for one of its counts, item/kind")
-               : error_set(error, ERR_NOT_FOUND, "there is no such item");
+    return desk->options.has_hot && hot_inspect(desk->hot, id, ret) == ERR_OK;
 }
+
+static bool is_same(const struct hot_inspection *a, const struct hot_inspection *b)
+{
+    return a->record.incarnation == b->record.incarnation && a->record.stamp == b->record.stamp &&
+           a->writes == b->writes;
+}
+
+/* Was nothing written to it since? */
+static bool stood_still(const struct desk *desk, struct slice id, const struct places *places)
+{
+    struct hot_inspection now;
+    bool is_hot = look_at_hot(desk, id, &now);
+    number_done(&now.value);
+    return is_hot == places->is_hot && (!is_hot || is_same(&now, &places->hot));
+}
+
+/* --- the store --- */
 
 /* Of origins that have no part in it the hot layer says "all". */
 static bool has_all(const struct state_mark *mark, const uint64_t *sequences)
@@ -35,9 +42,10 @@ static bool has_all(const struct state_mark *mark, const uint64_t *sequences)
     return true;
 }
 
-/* As soon as the store has these events. No row is a value of zero. */
-static enum err look_at_store(struct desk_seat *seat, struct slice target, uint8_t kind,
-                              const uint64_t *sequences, struct comparison *to, struct error *error)
+/* One count, as soon as the store has what the hot layer had. */
+static enum err look_at_count(struct desk_seat *seat, struct slice id, uint8_t kind,
+                              const struct places *places, struct number *ret_value,
+                              int64_t *ret_members, struct error *error)
 {
     struct desk *desk = seat->desk;
     struct store_reader *reader;
@@ -45,77 +53,111 @@ static enum err look_at_store(struct desk_seat *seat, struct slice target, uint8
     uint64_t until_ns = env_monotonic_ns(desk->options.env) + STORE_WITHIN_NS;
     while (!err) {
         struct state_mark mark = {0};
-        number_done(&to->store);
-        to->store = number_of(0);
-        to->members = 0;
-        err = store_inspect(reader, target, kinds_name(desk->kinds, kind), &to->store, &to->members,
-                            &mark, error);
-        if (err == ERR_NOT_FOUND)
-            err = ERR_OK;
-        if (err || has_all(&mark, sequences))
+        struct number value = number_of(0);
+        err = store_inspect(reader, id, kinds_name(desk->kinds, kind), &value, ret_members, &mark,
+                            error);
+        bool is_late = places->is_hot && !has_all(&mark, places->hot.sequences);
+        if ((!err || err == ERR_NOT_FOUND) && !is_late) {
+            *ret_value = value;
+            return err;
+        }
+        number_done(&value);
+        if (err && err != ERR_NOT_FOUND)
             return err;
         if (seat_must_stop(seat) || env_monotonic_ns(desk->options.env) > until_ns)
             return error_set(error, ERR_UNAVAILABLE,
                              "the store is too far behind; try again later");
         aggregator_hurry_all(desk->options.aggregator);
         (void)bell_wait(&seat->bell, STORE_LOOK_MS);
+        err = ERR_OK;
     }
     return err;
 }
 
+static void note_row(void *arg, const struct state_target *target)
+{
+    struct places *places = arg;
+    places->has_row = !target->absent;
+    places->incarnation = target->incarnation;
+    if (!places->is_hot)
+        places->is_item = target->is_item;
+}
+
+static enum err find_row(struct desk_seat *seat, struct slice id, struct places *places,
+                         struct error *error)
+{
+    struct store_reader *reader;
+    enum err err = seat_reader(seat, &reader, error);
+    places->has_row = false;
+    if (!err)
+        err = store_load(reader, id, note_row, places, error);
+    return err == ERR_NOT_FOUND ? ERR_OK : err;
+}
+
+static enum err look_at_item(struct desk_seat *seat, struct slice id, struct places *places,
+                             struct error *error)
+{
+    enum err err = ERR_OK;
+    for (uint8_t kind = 1; !err && kind <= seat->desk->kinds->count; kind++) {
+        struct number count;
+        err = look_at_count(seat, id, kind, places, &count, &places->members[kind - 1], error);
+        if (!err)
+            places->counts[kind - 1] = count.small;
+    }
+    return err;
+}
+
+/* The incarnation is asked for behind the values: what the hot layer had is there by then. */
+static enum err look_at_store(struct desk_seat *seat, struct slice id, struct places *places,
+                              struct error *error)
+{
+    int64_t members;
+    enum err err = places->is_item ? look_at_item(seat, id, places, error)
+                                   : look_at_count(seat, id, KIND_NONE, places, &places->value,
+                                                   &members, error);
+    if (err == ERR_NOT_FOUND)
+        err = ERR_OK;
+    return err ? err : find_row(seat, id, places, error);
+}
+
 /* --- both --- */
 
-static struct number count_of(struct hot_inspection *seen, uint8_t kind)
+void places_done(struct places *places)
 {
-    return kind == KIND_NONE ? seen->value : number_of(seen->counts[kind - 1]);
+    number_done(&places->hot.value);
+    number_done(&places->value);
 }
 
-void comparison_done(struct comparison *comparison)
+static enum err look_once(struct desk_seat *seat, struct slice id, struct places *places,
+                          bool *ret_stood_still, struct error *error)
 {
-    number_done(&comparison->hot);
-    number_done(&comparison->store);
-}
-
-/* True if nothing has come in between: what the store said is of the same events. */
-static enum err look_once(struct desk_seat *seat, struct slice target, uint8_t kind,
-                          struct comparison *ret, bool *ret_stood_still, struct error *error)
-{
-    struct hot_inspection before;
-    struct hot_inspection after;
-    *ret_stood_still = false;
-    enum err err = look_at_hot(seat, target, kind, &before, error);
-    if (err)
-        return err;
-    *ret = (struct comparison){.record = before.record, .hot = count_of(&before, kind)};
-    err = look_at_store(seat, target, kind, before.sequences, ret, error);
+    *places = (struct places){.value = number_of(0)};
+    places->is_hot = look_at_hot(seat->desk, id, &places->hot);
+    places->is_item = places->hot.is_item;
+    enum err err = places->is_hot ? ERR_OK : find_row(seat, id, places, error);
+    if (!err && !places->is_hot && !places->has_row)
+        return error_set(error, ERR_NOT_FOUND, "there is no such counter or item");
     if (!err)
-        err = look_at_hot(seat, target, kind, &after, error);
-    if (err)
-        return err;
-    struct number now = count_of(&after, kind);
-    *ret_stood_still = number_compare(&now, &ret->hot) == 0;
-    number_done(&now);
-    return ERR_OK;
+        err = look_at_store(seat, id, places, error);
+    *ret_stood_still = !err && stood_still(seat->desk, id, places);
+    return err;
 }
 
-enum err compare_count(struct desk_seat *seat, struct slice target, uint8_t kind,
-                       struct comparison *ret, struct error *error)
+enum err places_look(struct desk_seat *seat, struct slice id, unsigned looks, struct places *ret,
+                     struct error *error)
 {
     assert(seat && ret);
 
     struct proof proof = {.seat = seat};
-    bool waits = false;
-    for (unsigned i = 0; i < LOOKS_MAX; i++) {
-        bool stood_still;
-        struct comparison found = {0};
-        enum err err = look_once(seat, target, kind, &found, &stood_still, error);
-        if (!err && stood_still)
-            err = proof_has_waiting(&proof, target, &waits, error);
-        if (!err && stood_still && !waits) {
-            *ret = found;
+    for (unsigned i = 0; i < looks; i++) {
+        bool is_still = false;
+        bool waits = false;
+        enum err err = look_once(seat, id, ret, &is_still, error);
+        if (is_still)
+            err = proof_has_waiting(&proof, id, &waits, error);
+        if (!err && is_still && !waits)
             return ERR_OK;
-        }
-        comparison_done(&found);
+        places_done(ret);
         if (err)
             return err;
         if (waits)
@@ -126,76 +168,110 @@ enum err compare_count(struct desk_seat *seat, struct slice target, uint8_t kind
 
 /* --- many --- */
 
-static void differ(struct proof *proof, const struct sight *sight, struct number by)
+static bool agree(const struct desk *desk, const struct places *places)
 {
-    if (number_compare(&by, &(struct number){0}) != 0)
-        sight_deal_with(proof, sight, &by);
-    number_done(&by);
+    bool is_hot = places->is_hot;
+    if (!places->has_row)
+        return false;
+    if (!places->is_item)
+        return !is_hot || number_compare(&places->hot.value, &places->value) == 0;
+    for (unsigned i = 0; i < desk->kinds->count; i++)
+        if (places->counts[i] != places->members[i] ||
+            (is_hot && places->hot.counts[i] != places->counts[i]) ||
+            (is_hot && places->hot.complete && places->hot.members[i] != places->members[i]))
+            return false;
+    return true;
 }
 
-/* The members are what counts; where there are none, the store is, which has every event once. */
-static void judge(struct proof *proof, struct slice id, uint8_t kind,
-                  const struct comparison *found)
+static bool is_left_for_later(enum err err)
 {
-    struct sight sight = {.id = id, .kind = kind, .record = found->record};
-    struct number right =
-        kind == KIND_NONE ? number_copy(&found->store) : number_of(found->members);
-    struct number by = number_copy(&right);
-    number_subtract(&by, &found->store);
-    sight.place = PLACE_STORE;
-    sight.value = found->store;
-    differ(proof, &sight, by);
-    by = number_copy(&right);
-    number_subtract(&by, &found->hot);
-    sight.place = PLACE_HOT;
-    sight.value = found->hot;
-    differ(proof, &sight, by);
-    number_done(&right);
+    return err == ERR_NOT_FOUND || err == ERR_BUSY;
 }
 
-/* What has gone meanwhile, or never stands still, is left for another time. */
-static enum err check_count(struct proof *proof, struct slice id, uint8_t kind, struct error *error)
+enum err compare_find(struct proof *proof, const struct proof_ids *ids, compare_fn *differs,
+                      void *arg, struct error *error)
 {
-    struct comparison found = {0};
-    struct error cause = {.text = ""};
-    enum err err = compare_count(proof->seat, id, kind, &found, &cause);
-    if (err == ERR_NOT_FOUND || err == ERR_BUSY || err == ERR_WRONG_TYPE)
-        return ERR_OK;
-    if (err)
-        return error_set(error, err, "%s", cause.text);
-    judge(proof, id, kind, &found);
-    comparison_done(&found);
-    return ERR_OK;
-}
-
-static enum err check_id(struct proof *proof, struct slice id, struct error *error)
-{
-    struct hot_inspection seen = {.value = number_of(0)};
-    enum err err = desk_inspect(proof->seat, id, &seen, error);
-    number_done(&seen.value);
-    if (err)
-        return err == ERR_NOT_FOUND || err == ERR_BUSY ? ERR_OK : err;
-    if (!seen.is_item)
-        return check_count(proof, id, KIND_NONE, error);
-    for (uint8_t kind = 1; !err && kind <= proof->seat->desk->kinds->count; kind++)
-        err = check_count(proof, id, kind, error);
-    return err;
-}
-
-enum err compare_check(struct proof *proof, const struct proof_ids *ids, struct error *error)
-{
-    assert(proof && ids);
+    assert(proof && ids && differs);
 
     size_t at = 0;
     for (size_t i = 0; i < ids->count; i++) {
-        enum err err = check_id(proof, proof_ids_next(ids, &at), error);
-        if (!err && seat_must_stop(proof->seat))
-            err = error_set(error, ERR_UNAVAILABLE, "the server is stopping");
-        if (err)
-            return err;
+        struct slice id = proof_ids_next(ids, &at);
+        struct places places;
+        struct error cause = {.text = ""};
+        enum err err = places_look(proof->seat, id, LOOKS_FEW, &places, &cause);
+        if (!err && !agree(proof->seat->desk, &places))
+            differs(arg, id);
+        if (!err)
+            places_done(&places);
+        if (seat_must_stop(proof->seat))
+            return error_set(error, ERR_UNAVAILABLE, "the server is stopping");
+        if (err && !is_left_for_later(err))
+            return error_set(error, err, "%s", cause.text);
     }
-    proof->looked_at += ids->count;
-    struct desk *desk = proof->seat->desk;
-    desk_count(desk, &desk->audited, ids->count);
+    return ERR_OK;
+}
+
+/* --- what differs --- */
+
+static void judge(struct proof *proof, struct sight sight, const struct number *right)
+{
+    struct number by = number_copy(right);
+    number_subtract(&by, &sight.value);
+    if (number_compare(&by, &(struct number){0}) != 0)
+        sight_deal_with(proof, &sight, &by);
+    number_done(&by);
+}
+
+static void settle_counter(struct proof *proof, struct slice id, const struct places *places)
+{
+    if (places->is_hot)
+        judge(proof,
+              (struct sight){.id = id,
+                             .place = PLACE_HOT,
+                             .record = places->hot.record,
+                             .value = places->hot.value},
+              &places->value);
+}
+
+static void settle_kind(struct proof *proof, struct slice id, uint8_t kind,
+                        const struct places *places, bool store_is_right)
+{
+    unsigned i = kind - 1u;
+    struct number right = number_of(store_is_right ? places->counts[i] : places->members[i]);
+    struct sight sight = {.id = id,
+                          .kind = kind,
+                          .place = PLACE_STORE,
+                          .record.incarnation = places->incarnation,
+                          .value = number_of(places->counts[i])};
+    judge(proof, sight, &right);
+    if (!places->is_hot)
+        return;
+    sight.place = PLACE_HOT;
+    sight.record = places->hot.record;
+    sight.value = number_of(places->hot.counts[i]);
+    judge(proof, sight, &right);
+    sight.place = PLACE_HOT_MEMBERS;
+    sight.value = number_of(places->hot.members[i]);
+    if (places->hot.complete)
+        judge(proof, sight, &right);
+}
+
+enum err compare_settle(struct proof *proof, struct slice id, bool store_is_right,
+                        struct error *error)
+{
+    assert(proof);
+
+    struct places places;
+    struct error cause = {.text = ""};
+    enum err err = places_look(proof->seat, id, LOOKS_MANY, &places, &cause);
+    if (err)
+        return is_left_for_later(err) ? ERR_OK : error_set(error, err, "%s", cause.text);
+    /* A row that is missing is a matter for the log. */
+    if (places.has_row && !places.is_item)
+        settle_counter(proof, id, &places);
+    for (uint8_t kind = 1;
+         places.has_row && places.is_item && kind <= proof->seat->desk->kinds->count; kind++)
+        settle_kind(proof, id, kind, &places, store_is_right);
+    places_done(&places);
     return ERR_OK;
 }

@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "base/message.h"
 #include "flow/desk_own.h"
+#include "flow/lookback.h"
 #include "flow/pipeline.h"
 
 #define JOBS_MAX          1024u
@@ -36,6 +37,7 @@ struct desk *desk_new(const struct desk_options *options)
     desk->jobs_end = &desk->jobs;
     desk->audit_ns = env_monotonic_ns(options->env) + options->audit_every_ms * MS_NS;
     pthread_mutex_init(&desk->mutex, NULL);
+    pthread_mutex_init(&desk->mending, NULL);
     pthread_cond_init(&desk->moved, NULL);
     lock_init(&desk->lock);
     for (unsigned i = 0; i < DESK_SEATS; i++) {
@@ -64,6 +66,7 @@ void desk_free(struct desk *desk)
     lock_done(&desk->lock);
     pthread_cond_destroy(&desk->moved);
     pthread_mutex_destroy(&desk->mutex);
+    pthread_mutex_destroy(&desk->mending);
     free(desk);
 }
 
@@ -323,6 +326,13 @@ static struct desk_work *take_work(struct desk *desk)
     return work;
 }
 
+static bool is_audit_due(const struct desk *desk)
+{
+    const struct desk_options *options = &desk->options;
+    return options->audit_every_ms > 0 && env_monotonic_ns(options->env) >= desk->audit_ns &&
+           (!options->audits || options->audits(options->audits_arg));
+}
+
 static void *run_tasks(void *arg)
 {
     struct desk_seat *seat = arg;
@@ -333,8 +343,7 @@ static void *run_tasks(void *arg)
         struct desk_work *work = take_work(desk);
         if (work)
             run_work(seat, work);
-        else if (desk->options.audit_every_ms > 0 &&
-                 env_monotonic_ns(desk->options.env) >= desk->audit_ns)
+        else if (is_audit_due(desk))
             proof_audit_some(seat);
         else
             (void)bell_wait(&seat->bell, TASKS_LOOK_MS);
@@ -490,7 +499,7 @@ static enum err catch_up_lanes(struct desk_seat *seat, struct error *error)
 enum err seat_catch_up(struct desk_seat *seat, struct error *error)
 {
     struct desk *desk = seat->desk;
-    if (desk_is_blind(desk))
+    if (desk_has_lanes(desk))
         return catch_up_lanes(seat, error);
     wait_for_durable(seat);
     struct log_position end = log_end(desk->log, 0);
@@ -557,6 +566,8 @@ enum err seat_read_log(struct desk_seat *seat, struct log_position from, const u
                        struct error *error)
 {
     struct desk *desk = seat->desk;
+    if (desk_has_lanes(desk))
+        return lookback_all(seat, until, visit, arg, error);
     struct env *env = desk->options.env;
     struct follower follower = {.visit = visit, .arg = arg};
     struct state_mark mark; /* what the store has is in front of the end */

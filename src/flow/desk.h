@@ -50,7 +50,16 @@ struct desk_recount {
     struct number discarded; /* given up by an operator; part of neither */
     uint64_t events;         /* read for it */
     bool agrees;
-    bool by_store; /* the log is outside: `recount` is what the store has, of the same events */
+
+    /* With a log of many lanes: what else was looked at; all of it has to agree. */
+    bool has_lanes;
+    bool by_store; /* the log's beginning is gone: `recount` is what the store has, of the same
+                    * events */
+    int64_t log_begins_ms; /* with by_store: before this time events are gone; 0 = not known */
+    bool has_hot;          /* the hot layer was asked; then `value` is its */
+    struct number store;   /* the caller's to free */
+    bool has_members;
+    int64_t members; /* counted one by one in the store */
 };
 enum err desk_recount(struct desk_seat *seat, struct slice id, struct desk_recount *ret,
                       struct error *error);
@@ -145,9 +154,12 @@ struct desk_options {
     struct service *service;
     struct store *store;
     struct aggregator *aggregator;
-    unsigned first_guest;    /* worker number of its first thread: PIPELINE_GUESTS of them */
-    uint64_t audit_every_ms; /* in the background; 0 = never */
-    uint64_t audit_batch;    /* ids at a time */
+    unsigned first_guest;      /* worker number of its first thread: PIPELINE_GUESTS of them */
+    bool has_hot;              /* a node that only aggregates has none: it puts nothing right */
+    bool (*audits)(void *arg); /* is the audit in the background ours to do now? NULL: always */
+    void *audits_arg;
+    uint64_t audit_every_ms;         /* in the background; 0 = never */
+    uint64_t audit_batch;            /* ids at a time */
     void (*begin_thread)(void *arg); /* first thing on the tasks' thread; may be NULL */
     void *begin_arg;
 };

@@ -45,6 +45,8 @@ struct desk {
     struct desk_seat seats[DESK_SEATS];
     atomic_bool stop;
 
+    pthread_mutex_t mending; /* held while counts are put right: see proof_begin_mending() */
+
     pthread_mutex_t mutex; /* guards jobs and works */
     pthread_cond_t moved;
     struct desk_job *jobs; /* oldest first */
@@ -88,8 +90,21 @@ enum err seat_catch_up(struct desk_seat *seat, struct error *error);
 enum err desk_inspect(struct desk_seat *seat, struct slice target, struct hot_inspection *ret,
                       struct error *error);
 
-/* Is the log one of many lanes, which others follow? Then it is not read from here. */
-static inline bool desk_is_blind(const struct desk *desk)
+/* What an id is about. */
+struct desk_subject {
+    struct slice target; /* the counter, or the item of an "item/kind" */
+    uint8_t kind;        /* of an "item/kind"; KIND_NONE otherwise */
+};
+
+static inline struct desk_subject seat_subject(const struct desk_seat *seat, struct slice id)
+{
+    struct desk_subject subject = {.target = id, .kind = KIND_NONE};
+    kinds_split(seat->desk->kinds, id, &subject.target, &subject.kind);
+    return subject;
+}
+
+/* Is the log one of many lanes, which others follow, too? It is read again by flow/lookback.h. */
+static inline bool desk_has_lanes(const struct desk *desk)
 {
     return desk->log->lanes > 1;
 }
@@ -100,7 +115,8 @@ bool seat_must_stop(const struct desk_seat *seat);
 /* --- the log --- */
 
 /* Visits the sections from `from` on up to where the log ends now, and behind, until everything
- * up to the sequences in `until` was seen (NULL: no such wait). `reading` may be NULL. */
+ * up to the sequences in `until` was seen (NULL: no such wait). `reading` may be NULL. A log of
+ * many lanes is read from its beginning: ERR_OUT_OF_RANGE if that is gone. */
 enum err seat_read_log(struct desk_seat *seat, struct log_position from, const uint64_t *until,
                        log_visit_fn *visit, void *arg, log_reading_fn *reading, void *reading_arg,
                        struct error *error);

@@ -4,28 +4,16 @@
 
 #include "base/match.h"
 #include "base/memory.h"
-#include "flow/compare.h"
 #include "flow/desk_own.h"
 #include "flow/proof.h"
+#include "flow/recount.h"
 
 static const char log_is_elsewhere[] =
-    "the log is outside of this server, and not read from here: its events can be read there";
+    "the log is outside of this server, and too long to be searched: its events can be read there";
 
 /* --- what an id is about --- */
 
-struct subject {
-    struct slice target; /* the counter, or the item of an "item/kind" */
-    uint8_t kind;        /* of an "item/kind"; KIND_NONE otherwise */
-};
-
-static struct subject subject_of(const struct desk_seat *seat, struct slice id)
-{
-    struct subject subject = {.target = id, .kind = KIND_NONE};
-    kinds_split(seat->desk->kinds, id, &subject.target, &subject.kind);
-    return subject;
-}
-
-static bool is_about(const struct desk_seat *seat, const struct subject *subject,
+static bool is_about(const struct desk_seat *seat, const struct desk_subject *subject,
                      const struct event *event)
 {
     struct slice id = event->id;
@@ -98,7 +86,7 @@ static enum err recount(struct desk_seat *seat, struct slice id, struct desk_rec
                         struct error *error)
 {
     struct store_reader *reader;
-    struct subject subject = subject_of(seat, id);
+    struct desk_subject subject = seat_subject(seat, id);
     struct hot_inspection seen = {.value = number_of(0)};
     enum err err = seat_reader(seat, &reader, error);
     if (!err)
@@ -139,36 +127,13 @@ static enum err recount(struct desk_seat *seat, struct slice id, struct desk_rec
     return ERR_OK;
 }
 
-/* What the store has instead of what the log says: the members one by one, or the sum. */
-static enum err recount_in_store(struct desk_seat *seat, struct slice id, struct desk_recount *ret,
-                                 struct error *error)
-{
-    struct subject subject = subject_of(seat, id);
-    struct comparison found;
-    enum err err = compare_count(seat, subject.target, subject.kind, &found, error);
-    if (err)
-        return err;
-    bool is_item = subject.kind != KIND_NONE;
-    *ret = (struct desk_recount){
-        .value = number_copy(&found.hot),
-        .recount = is_item ? number_of(found.members) : number_copy(&found.store),
-        .base = number_of(0),
-        .discarded = number_of(0),
-        .by_store = true,
-    };
-    ret->agrees = number_compare(&ret->value, &ret->recount) == 0 &&
-                  number_compare(&found.store, &ret->recount) == 0;
-    comparison_done(&found);
-    return ERR_OK;
-}
-
 enum err desk_recount(struct desk_seat *seat, struct slice id, struct desk_recount *ret,
                       struct error *error)
 {
     assert(seat && ret);
 
-    if (desk_is_blind(seat->desk))
-        return recount_in_store(seat, id, ret, error);
+    if (desk_has_lanes(seat->desk))
+        return recount_lanes(seat, id, ret, error);
     aggregator_hold_trim(seat->desk->options.aggregator);
     enum err err = recount(seat, id, ret, error);
     aggregator_release_trim(seat->desk->options.aggregator);
@@ -194,7 +159,7 @@ struct kept_event {
 
 struct hunt {
     struct desk_seat *seat;
-    const struct subject *subject;
+    const struct desk_subject *subject;
     struct kept_event *kept; /* a ring of the last ones */
     uint32_t room;
     uint32_t found;  /* so far, in this segment */
@@ -293,9 +258,9 @@ enum err desk_events(struct desk_seat *seat, struct slice id, uint64_t *cursor, 
 {
     assert(seat && cursor && limit > 0 && visit);
 
-    if (desk_is_blind(seat->desk))
+    if (desk_has_lanes(seat->desk))
         return error_set(error, ERR_INVALID, "%s", log_is_elsewhere);
-    struct subject subject = subject_of(seat, id);
+    struct desk_subject subject = seat_subject(seat, id);
     struct log_segment *segments = memory_take(SEGMENTS_MAX * sizeof(*segments));
     size_t count = log_segments(seat->desk->log, segments, SEGMENTS_MAX);
     struct hunt hunt = {
@@ -354,7 +319,7 @@ static enum err sum_until(struct desk_seat *seat, struct log_position from, stru
 static enum err value_at(struct desk_seat *seat, struct slice id, int64_t time_ms,
                          struct number *ret_value, struct error *error)
 {
-    struct subject subject = subject_of(seat, id);
+    struct desk_subject subject = seat_subject(seat, id);
     struct store_reader *reader;
     struct number base = number_of(0);
     struct number discarded = number_of(0);
@@ -389,7 +354,7 @@ enum err desk_value_at(struct desk_seat *seat, struct slice id, int64_t time_ms,
 {
     assert(seat && ret_value);
 
-    if (desk_is_blind(seat->desk))
+    if (desk_has_lanes(seat->desk))
         return error_set(error, ERR_INVALID, "%s", log_is_elsewhere);
     aggregator_hold_trim(seat->desk->options.aggregator);
     enum err err = value_at(seat, id, time_ms, ret_value, error);

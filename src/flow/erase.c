@@ -325,7 +325,7 @@ static enum err write_down(struct erasure *erasure, struct error *error)
 {
     struct desk *desk = erasure->seat->desk;
     char text[240];
-    if (desk_is_blind(desk))
+    if (desk_has_lanes(desk))
         (void)snprintf(text, sizeof(text),
                        "%" PRIu64 " reactions withdrawn, %" PRIu64 " rows without the name now; "
                        "events in the log, which cannot be changed, name the user until its "

@@ -6,17 +6,20 @@
 #include "base/memory.h"
 #include "core/bucket.h"
 #include "core/user.h"
+#include "flow/lookback.h"
 
 #define TABLE_FIRST 1024u
 #define BYTES_MAX   ((size_t)8 << 30)
+#define LANES_TRIES 20u
 
-/* A user, and what he holds; names lie in `bytes`. */
+/* A user, and how often each kind was taken up more than it was given up: 1 for the kind that is
+ * held. Lanes of a log are read one beside the other, and a user may have moved from one to
+ * another: a sum does not ask which of them was first. Names lie in `bytes`. */
 struct member {
     uint64_t hash;
     size_t user_at;
     size_t user_size;
-    size_t kind_at;
-    size_t kind_size; /* 0 = nothing */
+    int32_t held[LIMIT_KINDS]; /* by kind, [0] being kind 1 */
     uint32_t number;
     uint16_t bucket;
     int64_t time_ms;
@@ -25,6 +28,7 @@ struct member {
 struct members {
     struct slice item;
     uint64_t item_hash;
+    const struct kinds *kinds;
     const uint64_t *until;
     uint32_t incarnation;
     struct buffer bytes;
@@ -95,6 +99,22 @@ static struct member *member_of(struct members *members, struct slice user)
     return member;
 }
 
+static void add_kind(const struct members *members, struct member *member, struct slice kind,
+                     int32_t by)
+{
+    uint8_t number = kinds_find(members->kinds, kind);
+    if (number != KIND_NONE)
+        member->held[number - 1] += by;
+}
+
+static struct slice kind_of(const struct members *members, const struct member *member)
+{
+    for (uint8_t kind = 1; kind <= members->kinds->count; kind++)
+        if (member->held[kind - 1] > 0)
+            return kinds_name(members->kinds, kind);
+    return (struct slice){0};
+}
+
 static void take_event(struct members *members, const struct event *event)
 {
     if (event->sequence > members->until[event->origin] ||
@@ -108,8 +128,10 @@ static void take_event(struct members *members, const struct event *event)
     if (event->type != EVENT_REACT || event->erased)
         return; /* who was erased holds nothing any more */
     struct member *member = member_of(members, event->user);
-    member->kind_at = keep(members, event->after);
-    member->kind_size = event->after.size;
+    add_kind(members, member, event->before, -1);
+    add_kind(members, member, event->after, 1);
+    if (event->time_ms < member->time_ms)
+        return;
     member->number = event->user_number;
     member->time_ms = event->time_ms;
 }
@@ -130,14 +152,16 @@ static enum err take_section(void *arg, struct slice section, struct log_positio
     return err == ERR_NOT_FOUND ? ERR_OK : err;
 }
 
-static enum err write_members(const struct members *members, struct store *store, struct slice text,
-                              int64_t now_ms, struct error *error)
+static enum err write_members(const struct members *members, struct store *store,
+                              const uint64_t *at, struct slice text, int64_t now_ms,
+                              struct error *error)
 {
     struct store_reaction *list = memory_take((members->count + 1) * sizeof(*list));
     size_t count = 0;
     for (size_t i = 0; i < members->count; i++) {
         const struct member *member = &members->list[i];
-        if (member->kind_size == 0)
+        struct slice kind = kind_of(members, member);
+        if (kind.size == 0)
             continue;
         struct slice user = user_of(members, member);
         uint32_t numeric;
@@ -147,11 +171,11 @@ static enum err write_members(const struct members *members, struct store *store
             .named = !is_numeric,
             .number = is_numeric ? numeric : member->number,
             .bucket = member->bucket,
-            .after = {members->bytes.data + member->kind_at, member->kind_size},
+            .after = kind,
             .time_ms = member->time_ms,
         };
     }
-    enum err err = store_mend_members(store, members->item, list, count, text, now_ms, error);
+    enum err err = store_mend_members(store, members->item, list, count, at, text, now_ms, error);
     free(list);
     return err;
 }
@@ -165,8 +189,8 @@ enum err members_reach(struct desk_seat *seat, struct error *error)
     return ERR_OK;
 }
 
-enum err members_mend(struct desk_seat *seat, struct store *store, struct slice item,
-                      struct slice text, struct error *error)
+static enum err mend_in_one(struct desk_seat *seat, struct store *store, struct members *members,
+                            struct slice text, struct error *error)
 {
     struct state_mark mark;
     enum err err = members_reach(seat, error);
@@ -174,16 +198,47 @@ enum err members_mend(struct desk_seat *seat, struct store *store, struct slice 
         err = store_mark(store, &mark, error);
     if (err)
         return err;
+    members->until = mark.sequences;
+    err = seat_read_log(seat, (struct log_position){0}, NULL, take_section, members, NULL, NULL,
+                        error);
+    return err ? err
+               : write_members(members, store, NULL, text, env_wall_ms(seat->desk->options.env),
+                               error);
+}
+
+/* Other processes apply other lanes meanwhile. What they have added since is read on, until the
+ * store is where we are. */
+static enum err mend_in_lanes(struct desk_seat *seat, struct store *store, struct members *members,
+                              struct slice text, struct error *error)
+{
+    struct lookback lookback;
+    struct state_mark mark;
+    enum err err = ERR_BUSY;
+    lookback_init(&lookback, seat, take_section, members);
+    for (unsigned i = 0; err == ERR_BUSY && i < LANES_TRIES; i++) {
+        err = store_mark(store, &mark, error);
+        members->until = mark.sequences;
+        if (!err)
+            err = lookback_read_to(&lookback, &mark, error);
+        if (!err)
+            err = write_members(members, store, mark.sequences, text,
+                                env_wall_ms(seat->desk->options.env), error);
+    }
+    lookback_done(&lookback);
+    return err;
+}
+
+enum err members_mend(struct desk_seat *seat, struct store *store, struct slice item,
+                      struct slice text, struct error *error)
+{
     struct members members = {.item = item,
                               .item_hash = hash_stable(item),
-                              .until = mark.sequences,
+                              .kinds = seat->desk->kinds,
                               .table_size = TABLE_FIRST};
     members.table = memory_take_zeroed(TABLE_FIRST * sizeof(*members.table));
     buffer_init(&members.bytes, BYTES_MAX);
-    err = seat_read_log(seat, (struct log_position){0}, NULL, take_section, &members, NULL, NULL,
-                        error);
-    if (!err)
-        err = write_members(&members, store, text, env_wall_ms(seat->desk->options.env), error);
+    enum err err = desk_has_lanes(seat->desk) ? mend_in_lanes(seat, store, &members, text, error)
+                                              : mend_in_one(seat, store, &members, text, error);
     buffer_done(&members.bytes);
     free(members.table);
     free(members.list);

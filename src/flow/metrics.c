@@ -359,13 +359,26 @@ static void write_lag(struct page *page, const struct pipeline_stats *pipeline)
     gauge_ms(page, "tally_pipeline_lag_seconds", "Age of the oldest of them.", pipeline->lag_ms);
 }
 
+static void write_audit(struct page *page, const struct pipeline_stats *pipeline)
+{
+    counter(page, "tally_audit_counters_total", "Counters that the audit has looked at.",
+            pipeline->audited);
+    counter(page, "tally_audit_drifts_total", "Wrong values that it found.", pipeline->drifts);
+    counter(page, "tally_audit_repairs_total", "Wrong values that were put right.",
+            pipeline->repairs);
+    gauge_ms(page, "tally_audit_ended_time_seconds",
+             "When its last round ended, since 1970; 0 is not yet.", pipeline->audit_ended_ms);
+}
+
 static void write_pipeline(struct page *page, const struct metrics_sources *from)
 {
     const struct pipeline_stats *pipeline = &from->pipeline;
     gauge(page, "tally_pipeline_running", "1 when there is a store behind the log.",
           pipeline->runs);
-    if (!pipeline->runs && from->has_nodes)
-        write_lag(page, pipeline); /* nothing of it is ours */
+    if (!pipeline->runs && from->has_nodes) { /* only the audit is ours */
+        write_lag(page, pipeline);
+        write_audit(page, pipeline);
+    }
     if (!pipeline->runs)
         return;
     write_lag(page, pipeline);
@@ -385,13 +398,7 @@ static void write_pipeline(struct page *page, const struct metrics_sources *from
     summary(page, "tally_cold_load_duration_seconds",
             "Time in loads from the store, and how often.", pipeline->cold_load_ns_all,
             pipeline->cold_loads);
-    counter(page, "tally_audit_counters_total", "Counters that the audit has looked at.",
-            pipeline->audited);
-    counter(page, "tally_audit_drifts_total", "Wrong values that it found.", pipeline->drifts);
-    counter(page, "tally_audit_repairs_total", "Wrong values that were put right.",
-            pipeline->repairs);
-    gauge_ms(page, "tally_audit_ended_time_seconds",
-             "When its last round ended, since 1970; 0 is not yet.", pipeline->audit_ended_ms);
+    write_audit(page, pipeline);
     counter(page, "tally_log_trimmed_bytes_total", "Bytes of the log that were trimmed.",
             pipeline->trimmed_bytes);
     write_store(page, &pipeline->store);

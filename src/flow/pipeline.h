@@ -69,6 +69,8 @@ struct pipeline_options {
     uint64_t keep_keys_ms;
     uint64_t log_keep_ms; /* 0 and 0 = all */
     uint64_t log_keep_bytes;
+    bool (*audits)(void *arg); /* is the audit in the background ours to do now? NULL: always */
+    void *audits_arg;
     uint64_t audit_every_ms; /* 0 = never */
     uint64_t audit_batch;    /* ids at a time */
 

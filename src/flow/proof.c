@@ -8,6 +8,9 @@
 #include "base/memory.h"
 #include "flow/compare.h"
 
+#define MENDING_WITHIN_NS (60u * 1000000000ull)
+#define MENDING_LOOK_MS   50u
+
 #define IDS_BYTES ((size_t)PROOF_PASS_IDS * (LIMIT_ID_BYTES + 2) * 2)
 
 /* --- ids --- */
@@ -57,18 +60,30 @@ static bool is_of_store(const struct sight *sight)
     return sight->place == PLACE_STORE || sight->place == PLACE_STORE_MEMBERS;
 }
 
-static enum err judge(struct proof *proof, const struct sight *sight, sight_fn *differs, void *arg,
-                      struct error *error)
+enum err sight_judge(const struct proof *proof, const struct sight *sight, struct number *ret_by,
+                     bool *ret_differs, struct error *error)
 {
-    struct number by = number_of(0);
     bool is_explained = sight->waits;
     bool is_short = false;
-    enum err err = sight_difference(proof, sight, &by, &is_short, error);
+    *ret_by = number_of(0);
+    *ret_differs = false;
+    enum err err = sight_difference(proof, sight, ret_by, &is_short, error);
     /* With a deletion that waits, too, nobody knows which discarded letters were before it. */
     bool may_lack = is_of_store(sight) || sight->sum->begins;
     if (is_short && may_lack && !is_explained)
         err = proof_has_waiting(proof, sight->id, &is_explained, error);
-    if (!err && is_short && !(may_lack && is_explained))
+    if (!err)
+        *ret_differs = is_short && !(may_lack && is_explained) && sight_is_still(proof, sight);
+    return err;
+}
+
+static enum err judge(struct proof *proof, const struct sight *sight, sight_fn *differs, void *arg,
+                      struct error *error)
+{
+    struct number by;
+    bool is_wrong;
+    enum err err = sight_judge(proof, sight, &by, &is_wrong, error);
+    if (!err && is_wrong)
         differs(proof, sight, &by, arg);
     number_done(&by);
     return err;
@@ -111,13 +126,27 @@ struct suspects {
     bool *flags; /* owned; one for each byte of them */
 };
 
+static void suspects_init(struct suspects *suspects, const struct proof_ids *all)
+{
+    *suspects = (struct suspects){.all = all, .flags = memory_take_zeroed(all->bytes.size + 1)};
+}
+
+static bool *flag_of(const struct suspects *suspects, struct slice id)
+{
+    return &suspects->flags[id.data - suspects->all->bytes.data];
+}
+
+static void suspect_id(void *arg, struct slice id)
+{
+    *flag_of(arg, id) = true;
+}
+
 static void suspect(struct proof *proof, const struct sight *sight, const struct number *by,
                     void *arg)
 {
-    struct suspects *suspects = arg;
     (void)proof;
     (void)by;
-    suspects->flags[sight->id.data - suspects->all->bytes.data] = true;
+    suspect_id(arg, sight->id);
 }
 
 static void list_suspects(const struct suspects *suspects, struct proof_ids *to)
@@ -125,31 +154,143 @@ static void list_suspects(const struct suspects *suspects, struct proof_ids *to)
     size_t at = 0;
     for (size_t i = 0; i < suspects->all->count; i++) {
         struct slice id = proof_ids_next(suspects->all, &at);
-        if (suspects->flags[id.data - suspects->all->bytes.data])
+        if (*flag_of(suspects, id))
             proof_ids_add(to, id);
     }
 }
 
+/* `arg`: those that were dealt with. */
 static void deal_with_suspect(struct proof *proof, const struct sight *sight,
                               const struct number *by, void *arg)
 {
-    (void)arg;
+    suspect_id(arg, sight->id);
     sight_deal_with(proof, sight, by);
+}
+
+/* --- one at a time --- */
+
+struct mending_ask {
+    bool begin;
+    bool is_ours;
+    enum err err;
+    struct error *error;
+};
+
+static void ask_mending(void *arg, struct store *store)
+{
+    struct mending_ask *ask = arg;
+    ask->err = store_mending(store, ask->begin, &ask->is_ours, ask->error);
+}
+
+enum err proof_begin_mending(struct desk_seat *seat, struct error *error)
+{
+    struct desk *desk = seat->desk;
+    uint64_t until_ns = env_monotonic_ns(desk->options.env) + MENDING_WITHIN_NS;
+    pthread_mutex_lock(&desk->mending);
+    for (;;) {
+        struct mending_ask ask = {.begin = true, .error = error};
+        aggregator_ask(desk->options.aggregator, ask_mending, &ask);
+        if (!ask.err && ask.is_ours)
+            return ERR_OK;
+        if (!ask.err && (seat_must_stop(seat) || env_monotonic_ns(desk->options.env) > until_ns))
+            ask.err = error_set(error, ERR_BUSY, "another node puts counts right; try again later");
+        if (ask.err) {
+            pthread_mutex_unlock(&desk->mending);
+            return ask.err;
+        }
+        (void)bell_wait(&seat->bell, MENDING_LOOK_MS);
+    }
+}
+
+void proof_end_mending(struct desk_seat *seat)
+{
+    struct error error;
+    struct mending_ask ask = {.begin = false, .error = &error};
+    aggregator_ask(seat->desk->options.aggregator, ask_mending, &ask);
+    pthread_mutex_unlock(&seat->desk->mending);
+}
+
+/* --- many lanes --- */
+
+/* Says whether the log has its beginning, without which it proves nothing. */
+static enum err ask_log(struct proof *proof, const struct proof_ids *ids, bool is_last,
+                        sight_fn *differs, void *arg, bool *ret_is_proved, struct error *error)
+{
+    struct error cause = {.text = ""};
+    enum err err = compare(proof, ids, is_last, differs, arg, &cause);
+    *ret_is_proved = !err;
+    return err && err != ERR_OUT_OF_RANGE ? error_set(error, err, "%s", cause.text) : ERR_OK;
+}
+
+/* Reading all lanes takes a while: in the background only what does not agree with itself is worth
+ * it. Whoever asks for a proof gets it from the log, as far as that goes back. */
+static enum err find_in_lanes(struct proof *proof, const struct proof_ids *ids,
+                              struct suspects *suspects, struct error *error)
+{
+    bool is_proved;
+    enum err err = ERR_OK;
+    if (!proof->in_background)
+        err = ask_log(proof, ids, false, suspect, suspects, &is_proved, error);
+    return err ? err : compare_find(proof, ids, suspect_id, suspects, error);
+}
+
+/* The log says what is right. What it leaves open (a count that is spread, a beginning that is
+ * gone) the places decide among themselves. */
+static enum err settle_lanes(struct proof *proof, const struct proof_ids *ids, struct error *error)
+{
+    struct suspects dealt_with;
+    suspects_init(&dealt_with, ids);
+    bool is_proved;
+    enum err err = ask_log(proof, ids, true, deal_with_suspect, &dealt_with, &is_proved, error);
+    size_t at = 0;
+    for (size_t i = 0; !err && i < ids->count; i++) {
+        struct slice id = proof_ids_next(ids, &at);
+        if (!*flag_of(&dealt_with, id))
+            err = compare_settle(proof, id, is_proved, error);
+    }
+    free(dealt_with.flags);
+    return err;
+}
+
+/* --- both --- */
+
+static enum err find(struct proof *proof, const struct proof_ids *ids, struct suspects *suspects,
+                     struct error *error)
+{
+    return desk_has_lanes(proof->seat->desk) ? find_in_lanes(proof, ids, suspects, error)
+                                             : compare(proof, ids, false, suspect, suspects, error);
+}
+
+static enum err settle(struct proof *proof, const struct proof_ids *ids, struct error *error)
+{
+    enum err err = proof->repair ? proof_begin_mending(proof->seat, error) : ERR_OK;
+    if (err)
+        return err;
+    if (desk_has_lanes(proof->seat->desk)) {
+        err = settle_lanes(proof, ids, error);
+    } else {
+        struct suspects dealt_with;
+        suspects_init(&dealt_with, ids);
+        err = compare(proof, ids, true, deal_with_suspect, &dealt_with, error);
+        free(dealt_with.flags);
+    }
+    if (proof->repair)
+        proof_end_mending(proof->seat);
+    return err;
 }
 
 enum err proof_check(struct proof *proof, const struct proof_ids *ids, struct error *error)
 {
     assert(proof && ids);
 
-    if (desk_is_blind(proof->seat->desk))
-        return compare_check(proof, ids, error);
-    struct suspects suspects = {.all = ids, .flags = memory_take_zeroed(ids->bytes.size + 1)};
+    struct suspects suspects;
     struct proof_ids again;
+    suspects_init(&suspects, ids);
     proof_ids_init(&again);
-    enum err err = compare(proof, ids, false, suspect, &suspects, error);
+    enum err err = find(proof, ids, &suspects, error);
     list_suspects(&suspects, &again);
     if (!err && again.count > 0)
-        err = compare(proof, &again, true, deal_with_suspect, NULL, error);
+        err = settle(proof, &again, error);
     proof_ids_done(&again);
     free(suspects.flags);
     if (err)

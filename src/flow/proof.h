@@ -19,6 +19,7 @@ struct proof {
     struct desk_work *work; /* told of what is found; NULL: nobody */
     bool values_only;       /* a recount: of one place each, and no members */
     bool repair;
+    bool in_background; /* with a log of many lanes: it is asked only about what differs */
     bool is_expected;   /* we know that they differ, and why: nobody is told */
     uint64_t looked_at; /* ids */
     uint64_t drifts;
@@ -38,6 +39,11 @@ void proof_ids_done(struct proof_ids *ids);
 void proof_ids_clear(struct proof_ids *ids);
 void proof_ids_add(struct proof_ids *ids, struct slice id);
 struct slice proof_ids_next(const struct proof_ids *ids, size_t *at); /* *at = 0 at first */
+
+/* Among all who might put counts right at once, here and in other processes: one at a time, since
+ * each adds what it has found missing. ERR_BUSY: another one does not come to an end. */
+enum err proof_begin_mending(struct desk_seat *seat, struct error *error);
+void proof_end_mending(struct desk_seat *seat);
 
 /* Looks at all of them. An error is the store's or the log's; a drift is none. */
 enum err proof_check(struct proof *proof, const struct proof_ids *ids, struct error *error);

@@ -39,7 +39,7 @@ static const uint64_t *keep_vector(struct sights *sights, const uint64_t *sequen
     memcpy(*vector, sequences, sizeof(*vector));
     sights->vectors[sights->vector_count++] = vector;
     for (unsigned i = 0; i < LIMIT_CELLS; i++)
-        if (sequences[i] > sights->until[i])
+        if (sequences[i] > sights->until[i] && sequences[i] != UINT64_MAX)
             sights->until[i] = sequences[i];
     return *vector;
 }
@@ -59,6 +59,29 @@ static void add_sight(struct sights *sights, const struct sight *sight)
     sights->list[sights->count++] = *sight;
 }
 
+/* What is spread over cells of a layer outside was not looked at in one moment. */
+static bool is_of_one_moment(const struct hot_inspection *seen)
+{
+    unsigned cells = 0;
+    for (unsigned i = 0; i < LIMIT_CELLS; i++)
+        cells += seen->sequences[i] != UINT64_MAX;
+    return cells == 1;
+}
+
+bool sight_is_still(const struct proof *proof, const struct sight *sight)
+{
+    const struct desk *desk = proof->seat->desk;
+    bool is_hot = sight->place == PLACE_HOT || sight->place == PLACE_HOT_MEMBERS;
+    if (!is_hot || !desk_has_lanes(desk))
+        return true;
+    struct hot_inspection seen = {.value = number_of(0)};
+    if (hot_inspect(desk->hot, sight->id, &seen))
+        return false;
+    number_done(&seen.value);
+    return is_of_one_moment(&seen) && seen.record.incarnation == sight->record.incarnation &&
+           seen.record.stamp == sight->record.stamp;
+}
+
 /* True if it is in memory. */
 static bool look_at_hot(const struct proof *proof, struct sights *sights, struct slice id,
                         struct hot_record *ret_record)
@@ -67,10 +90,14 @@ static bool look_at_hot(const struct proof *proof, struct sights *sights, struct
     struct hot_inspection seen = {.value = number_of(0)};
     if (hot_inspect(desk->hot, id, &seen))
         return false;
+    *ret_record = seen.record;
+    if (desk_has_lanes(desk) && !is_of_one_moment(&seen)) {
+        number_done(&seen.value);
+        return true; /* compare_settle() has it */
+    }
     struct sums_entry *sum = watch(sights, id, seen.sequences);
     struct sight sight = {
         .id = id, .place = PLACE_HOT, .value = seen.value, .record = seen.record, .sum = sum};
-    *ret_record = seen.record;
     if (!seen.is_item) {
         add_sight(sights, &sight);
         return true;

@@ -6,7 +6,8 @@
  *   proof_look.c     what stands where
  *   proof_sums.c     what ought to stand there
  *   proof_drift.c    what is said of a difference
- *   proof_mend.c     how it is put right */
+ *   proof_mend.c     how it is put right
+ *   compare.c        places against each other, where the log is outside */
 #ifndef FLOW_PROOF_OWN_H
 #define FLOW_PROOF_OWN_H
 
@@ -55,6 +56,10 @@ enum err sights_look_carefully(const struct proof *proof, struct sights *sights,
 enum err proof_has_waiting(const struct proof *proof, struct slice id, bool *ret_has,
                            struct error *error);
 
+/* Is the sight still what the log was read for? One in a hot layer outside may have moved to other
+ * cells since, of whose events nothing is known. */
+bool sight_is_still(const struct proof *proof, const struct sight *sight);
+
 enum err proof_has_row(const struct proof *proof, struct slice id, bool *ret_has,
                        struct error *error);
 
@@ -70,6 +75,11 @@ enum err sights_sum(const struct proof *proof, struct sights *sights, struct err
 /* By how much the sight is short of what it ought to be; *ret_by is the caller's. */
 enum err sight_difference(const struct proof *proof, const struct sight *sight,
                           struct number *ret_by, bool *ret_is_short, struct error *error);
+
+/* Is it wrong, and by how much? *ret_by is the caller's. Units that wait explain what is missing.
+ */
+enum err sight_judge(const struct proof *proof, const struct sight *sight, struct number *ret_by,
+                     bool *ret_differs, struct error *error);
 
 /* --- a difference: proof_drift.c, proof_mend.c --- */
 

@@ -61,7 +61,7 @@ static enum err check_all(struct desk_seat *seat, struct desk_work *work, struct
 
 enum err proof_recount_all(struct desk_seat *seat, struct desk_work *work, struct error *error)
 {
-    struct proof proof = {.seat = seat, .work = work, .values_only = true};
+    struct proof proof = {.seat = seat, .work = work, .values_only = !desk_has_lanes(seat->desk)};
     enum err err = check_all(seat, work, &proof, error);
     if (!err)
         work_says(seat, work, "%" PRIu64 " counted anew, %" PRIu64 " differ", proof.looked_at,
@@ -71,11 +71,14 @@ enum err proof_recount_all(struct desk_seat *seat, struct desk_work *work, struc
 
 enum err proof_audit_all(struct desk_seat *seat, struct desk_work *work, struct error *error)
 {
-    struct proof proof = {.seat = seat, .work = work, .repair = work->repair};
+    bool may_repair = seat->desk->options.has_hot;
+    struct proof proof = {.seat = seat, .work = work, .repair = work->repair && may_repair};
     enum err err = check_all(seat, work, &proof, error);
     if (!err)
-        work_says(seat, work, "%" PRIu64 " looked at, %" PRIu64 " differ, %" PRIu64 " put right",
-                  proof.looked_at, proof.drifts, proof.repairs);
+        work_says(seat, work, "%" PRIu64 " looked at, %" PRIu64 " differ, %" PRIu64 " put right%s",
+                  proof.looked_at, proof.drifts, proof.repairs,
+                  work->repair && !may_repair ? ": this node does not serve, ask one that does"
+                                              : "");
     return err;
 }
 
@@ -83,7 +86,7 @@ enum err proof_audit_all(struct desk_seat *seat, struct desk_work *work, struct 
 void proof_audit_some(struct desk_seat *seat)
 {
     struct desk *desk = seat->desk;
-    struct proof proof = {.seat = seat, .repair = true};
+    struct proof proof = {.seat = seat, .repair = true, .in_background = true};
     struct proof_ids ids;
     struct error error = {.text = ""};
     proof_ids_init(&ids);

@@ -237,12 +237,25 @@ static enum err start_relay(struct server *server, struct error *error)
     return err;
 }
 
+/* One node does what one node should do: the one that has leased the first cell. */
+static bool leads(void *arg)
+{
+    struct distributed *own = ((struct server *)arg)->distributed;
+    struct relay_stats stats = {0};
+    if (atomic_load(&own->late.real)) /* the relay was there before */
+        relay_stats(own->relay, &stats);
+    return stats.leased & 1;
+}
+
 static enum err start_pipeline(struct server *server, struct error *error)
 {
     struct pipeline_options options = server_pipeline_options(server);
     options.hot = server->distributed->redis;
     options.idles = !aggregates(server);
-    options.audit_every_ms = 0; /* a log of many lanes is not read behind the others' backs */
+    options.audits = leads;
+    options.audits_arg = server;
+    if (!serves(server))
+        options.audit_every_ms = 0; /* it cannot look into Redis */
     server->pipeline = pipeline_new(&options);
     pipeline_open(server->pipeline);
     return pipeline_start(server->pipeline, &server->service, error);

@@ -1106,7 +1106,8 @@ TEST(members_are_mended_from_scratch)
     for (int i = 0; i < 2; i++)
         members[i].bucket = bucket_of(SLICE("v"), members[i].user);
     assert_int_equal(
-        store_mend_members(rig->store, SLICE("v"), members, 2, SLICE("drift"), 1, NULL), ERR_OK);
+        store_mend_members(rig->store, SLICE("v"), members, 2, NULL, SLICE("drift"), 1, NULL),
+        ERR_OK);
     assert_int_equal(members_in_slices("v"), 2);
     inspect("v", "like", 5000, 2);
 }

@@ -409,6 +409,48 @@ TEST(so_they_do_slice_by_slice)
     assert_int_equal(sum, 0);
 }
 
+/* ---- mending, where others write as well ---- */
+
+TEST(one_writer_at_a_time_puts_counts_right)
+{
+    bool is_ours = false;
+    assert_int_equal(store_mending(rig->store, true, &is_ours, NULL), ERR_OK);
+    assert_true(is_ours);
+    assert_int_equal(store_mending(other->store, true, &is_ours, NULL), ERR_OK);
+    assert_false(is_ours);
+    assert_int_equal(store_mending(rig->store, false, &is_ours, NULL), ERR_OK);
+    assert_int_equal(store_mending(other->store, true, &is_ours, NULL), ERR_OK);
+    assert_true(is_ours);
+    assert_int_equal(store_mending(other->store, false, &is_ours, NULL), ERR_OK);
+}
+
+/* `other` has never met the kind. */
+TEST(members_are_mended_by_any_writer_but_only_where_the_store_is)
+{
+    like_many(0, 5, "%u");
+    rig_apply_ok(rig);
+    struct store_reaction members[] = {
+        {.user = SLICE("3"), .number = 3, .after = SLICE("like")},
+        {.user = SLICE("9"), .number = 9, .after = SLICE("like")},
+    };
+    for (int i = 0; i < 2; i++)
+        members[i].bucket = bucket_of(SLICE("v"), members[i].user);
+    uint64_t nowhere[LIMIT_CELLS] = {0};
+    struct slice item = SLICE("v");
+    struct slice why = SLICE("drift");
+    assert_int_equal(store_mend_members(other->store, item, members, 2, nowhere, why, 1, NULL),
+                     ERR_BUSY);
+    inspect("v", "like", 5, 5);
+    struct state_mark mark = mark_now();
+    assert_int_equal(
+        store_mend_members(other->store, item, members, 2, mark.sequences, why, 1, NULL), ERR_OK);
+    inspect("v", "like", 5, 2);
+    struct number by = number_of(-3);
+    assert_int_equal(store_mend(other->store, item, 0, SLICE("like"), &by, why, 1, NULL), ERR_OK);
+    rig_reopen(rig); /* the totals are others */
+    inspect("v", "like", 2, 2);
+}
+
 #define LANES_CASE(test) cmocka_unit_test_setup_teardown(test, set_up_lanes, tear_down_lanes)
 #define NAMES_CASE(test) cmocka_unit_test_setup_teardown(test, set_up_names, tear_down_lanes)
 
@@ -426,6 +468,8 @@ static inline int store_suite_of_lanes(const struct form *of)
         LANES_CASE(two_who_ask_for_epochs_at_once_get_different_ones),
         LANES_CASE(two_writers_at_once_share_rows_and_their_totals_add_up),
         LANES_CASE(of_two_who_move_the_same_lane_one_wins_each_time),
+        LANES_CASE(one_writer_at_a_time_puts_counts_right),
+        LANES_CASE(members_are_mended_by_any_writer_but_only_where_the_store_is),
         NAMES_CASE(a_user_whom_two_writers_meet_at_once_is_one_user),
         NAMES_CASE(members_come_by_their_names_when_that_is_asked_for),
         NAMES_CASE(so_they_do_slice_by_slice),

@@ -135,6 +135,8 @@ class Recounts(ProofCase):
                 ("UNLIKE", "video1", str(chance.randint(1, 5000))),
                 ("LIKE", "video1", str(chance.randint(1, 5000)))])
 
+        client.call("INCR", "views")
+        client.call("LIKE", "video1", "1")
         with self.writers(server, plan):
             for _ in range(10):
                 for counter in ("views", "video1/like"):

@@ -96,6 +96,24 @@ static bool check_size(struct http_call *call, const char *what, struct slice te
 
 /* ---- proof ---- */
 
+/* What else was looked at, where the log has many lanes. */
+static void add_places(struct http_text *to, const struct desk_recount *found)
+{
+    http_text_add(to, found->by_store ? SLICE(",\"from\":\"store\"") : SLICE(",\"from\":\"log\""));
+    if (found->log_begins_ms > 0) {
+        HTTP_TEXT(to, ",\"log_begins\":");
+        http_text_time(to, found->log_begins_ms);
+    }
+    http_text_add(to, found->has_hot ? SLICE(",\"hot\":true") : SLICE(",\"hot\":false"));
+    HTTP_TEXT(to, ",\"store\":");
+    http_text_number(to, &found->store);
+    if (!found->has_members)
+        return;
+    struct number members = number_of(found->members);
+    HTTP_TEXT(to, ",\"members\":");
+    http_text_number(to, &members);
+}
+
 static enum err find_recount(struct http_job *job, struct desk_seat *seat, struct error *error)
 {
     struct desk_recount found = {0};
@@ -116,8 +134,9 @@ static enum err find_recount(struct http_job *job, struct desk_seat *seat, struc
     HTTP_TEXT(to, ",\"events\":");
     http_text_unsigned(to, found.events);
     http_text_add(to, found.agrees ? SLICE(",\"agrees\":true") : SLICE(",\"agrees\":false"));
-    if (found.by_store)
-        HTTP_TEXT(to, ",\"from\":\"store\"");
+    if (found.has_lanes)
+        add_places(to, &found);
+    number_done(&found.store);
     number_done(&found.value);
     number_done(&found.recount);
     number_done(&found.base);

@@ -99,8 +99,8 @@ static const struct schema schemas[] = {
      CLOSED("\"id\",\"value\",\"recount\",\"base\",\"discarded\",\"events\",\"agrees\",\"as_of\"",
             "\"id\":" STRING ",\"value\":" DIGITS ",\"recount\":" DIGITS ",\"base\":" DIGITS
             ",\"discarded\":" DIGITS ",\"events\":" WHOLE ",\"agrees\":" BOOLEAN
-            ",\"from\":{\"const\":\"store\"}"
-            ",\"as_of\":" TIME)},
+            ",\"from\":{\"enum\":[\"log\",\"store\"]},\"log_begins\":" TIME ",\"hot\":" BOOLEAN
+            ",\"store\":" DIGITS ",\"members\":" DIGITS ",\"as_of\":" TIME)},
     {"Event",
      CLOSED("\"time\",\"origin\",\"sequence\",\"type\",\"id\"",
             "\"time\":" TIME_0 ",\"origin\":" WHOLE ",\"sequence\":" WHOLE

@@ -21,10 +21,20 @@ static void reply_number(struct resp_reply *reply, const char *name, const struc
 
 /* ---- COUNTER.RECOUNT ---- */
 
+/* Where the log has many lanes. */
+static void reply_places(struct resp_reply *reply, const struct desk_recount *recount)
+{
+    resp_reply_pair(reply, "from", recount->by_store ? SLICE("store") : SLICE("log"));
+    resp_reply_pair_integer(reply, "log_begins_ms", recount->log_begins_ms);
+    resp_reply_pair_integer(reply, "hot", recount->has_hot);
+    reply_number(reply, "store", &recount->store);
+    resp_reply_pair_integer(reply, "agrees", recount->agrees);
+}
+
 static void reply_recount(struct resp_job *job, struct desk_recount *recount)
 {
     struct resp_reply *reply = &job->things;
-    resp_reply_map(reply, 7);
+    resp_reply_map(reply, recount->has_lanes ? 12 : 7);
     resp_reply_pair(reply, "id", job->argv[1]);
     reply_number(reply, "value", &recount->value);
     reply_number(reply, "recount", &recount->recount);
@@ -33,6 +43,9 @@ static void reply_recount(struct resp_job *job, struct desk_recount *recount)
     resp_reply_pair_integer(reply, "events", (int64_t)recount->events);
     number_subtract(&recount->value, &recount->recount);
     reply_number(reply, "drift", &recount->value);
+    if (recount->has_lanes)
+        reply_places(reply, recount);
+    number_done(&recount->store);
     number_done(&recount->value);
     number_done(&recount->recount);
     number_done(&recount->base);

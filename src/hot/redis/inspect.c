@@ -46,6 +46,7 @@ enum err scans_inspect(struct hot *hot, struct slice id, struct hot_inspection *
     ret->record = record_of(&look);
     ret->is_item = look.is_item;
     ret->complete = look.is_complete;
+    ret->writes = look.writes;
     ret->value = look.value; /* the caller's from now on */
     memcpy(ret->counts, look.counts, sizeof(ret->counts));
     memcpy(ret->members, look.members, sizeof(ret->members));

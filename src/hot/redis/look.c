@@ -88,6 +88,7 @@ static void take_record(struct layer *layer, struct look *look, const struct red
     look->is_complete = !slice_equal(reply_text_at(reply, 7), SLICE("*"));
     look->was_loaded = look->used[0] != 0;
     look->incarnation = (uint32_t)number_at(reply, 1);
+    look->writes = hash_stable(written);
     look->written_ms = next_word(&written);
     if (!look->is_item && number_parse(reply_text_at(reply, 3), &look->value))
         look->value = number_of(0);
@@ -189,6 +190,7 @@ static void count_one(struct layer *layer, unsigned cell, struct slice target, s
 static void add_piece(struct look *whole, const struct look *piece, unsigned cell)
 {
     number_add(&whole->value, &piece->value);
+    whole->writes = whole->writes * 31 + piece->writes;
     whole->is_complete &= piece->is_complete;
     whole->written_ms =
         piece->written_ms > whole->written_ms ? piece->written_ms : whole->written_ms;

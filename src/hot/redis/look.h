@@ -32,6 +32,7 @@ struct look {
     struct map map;      /* with is_spread */
     char generation[32]; /* .g and .u: which record it is */
     char used[24];
+    uint64_t writes;                 /* another number after each write */
     uint64_t sequences[LIMIT_CELLS]; /* UINT64_MAX: cells that it has nothing in */
 };
 

@@ -278,9 +278,11 @@ enum err postgres_thin(struct store *base, int64_t lives_before_ms, int64_t hist
 enum err postgres_mend(struct store *base, struct slice id, uint32_t incarnation, struct slice kind,
                        const struct number *by, struct slice text, int64_t now_ms,
                        struct error *error);
+enum err postgres_mending(struct store *base, bool begin, bool *ret_is_ours, struct error *error);
 enum err postgres_mend_members(struct store *base, struct slice item,
                                const struct store_reaction *members, size_t count,
-                               struct slice text, int64_t now_ms, struct error *error);
+                               const uint64_t *at, struct slice text, int64_t now_ms,
+                               struct error *error);
 enum err postgres_make(struct store *base, const struct state_target *target, struct slice text,
                        int64_t now_ms, struct error *error);
 enum err postgres_note(struct store *base, const struct store_audit *audit, struct error *error);

@@ -374,6 +374,7 @@ static const struct store_ops postgres_ops = {
     .thin = postgres_thin,
     .mend = postgres_mend,
     .mend_members = postgres_mend_members,
+    .mending = postgres_mending,
     .make = postgres_make,
     .note = postgres_note,
     .rebase = postgres_rebase,

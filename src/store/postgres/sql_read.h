@@ -145,6 +145,8 @@
       "ORDER BY row LIMIT $2::bigint) rows) AND time < $1::timestamptz")                           \
     X(SQL_TEND_THIN_GONE, "DELETE FROM entries WHERE type = 2 AND updated < $1::timestamptz")      \
     /* mending */                                                                                  \
+    X(SQL_TEND_MENDING, "SELECT pg_try_advisory_lock(x'54414c59'::int, 2)")                        \
+    X(SQL_TEND_MENDED, "SELECT pg_advisory_unlock(x'54414c59'::int, 2)")                           \
     X(SQL_TEND_AUDIT, "INSERT INTO audit_trail(time, what, id, text) "                             \
                       "VALUES($1::timestamptz, $2::text, $3::text, $4::text)")                     \
     X(SQL_TEND_MEND_VALUE, "UPDATE entries SET value = COALESCE(value, 0) + ($2::text)::numeric "  \

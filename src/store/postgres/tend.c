@@ -147,6 +147,7 @@ struct mend {
     const struct number *by;
     const struct store_reaction *members;
     size_t count;
+    const uint64_t *at;
     const struct state_target *target;
     struct slice text;
     int64_t now_ms;
@@ -156,7 +157,9 @@ struct mend {
 static enum err lock_live(struct postgres_store *store, struct slice id, struct entry *ret_entry,
                           struct error *error)
 {
-    enum err err = postgres_entry_lock(store, id, ret_entry, error);
+    enum err err = postgres_kinds_load(&store->pg, &store->kinds, error); /* others add to them */
+    if (!err)
+        err = postgres_entry_lock(store, id, ret_entry, error);
     if (!err && ret_entry->type == ENTRY_GONE)
         err = ERR_NOT_FOUND;
     return err;
@@ -226,6 +229,30 @@ enum err postgres_mend(struct store *base, struct slice id, uint32_t incarnation
     return transact(postgres_of(base), mend, &call, error);
 }
 
+/* Whoever applies something of the item has its row first, and we have it now: what is committed
+ * by now is all that its members are made of. */
+static enum err check_at(struct postgres_store *store, const uint64_t *at, struct error *error)
+{
+    struct state_mark mark;
+    if (!at)
+        return ERR_OK;
+    enum err err = postgres_read_mark(&store->pg, &mark, error);
+    if (!err && memcmp(mark.sequences, at, sizeof(mark.sequences)) != 0)
+        err = error_set(error, ERR_BUSY, "the store has moved on meanwhile");
+    return err;
+}
+
+/* A kind that has no number cannot be written down: nothing is, rather than the others. */
+static enum err check_kinds(const struct postgres_store *store, const struct mend *call,
+                            struct error *error)
+{
+    for (size_t i = 0; i < call->count; i++)
+        if (kind_names_find(&store->kinds, call->members[i].after) == SETS_KINDS)
+            return error_set(error, ERR_UNAVAILABLE, "the store does not know the kind %.*s",
+                             SLICE_ARGS(call->members[i].after));
+    return ERR_OK;
+}
+
 static enum err mend_members(struct postgres_store *store, void *arg, struct error *error)
 {
     const struct mend *call = arg;
@@ -234,17 +261,35 @@ static enum err mend_members(struct postgres_store *store, void *arg, struct err
     if (!err && entry.type != ENTRY_ITEM)
         err = ERR_NOT_FOUND;
     if (!err)
+        err = check_kinds(store, call, error);
+    if (!err)
+        err = check_at(store, call->at, error);
+    if (!err)
         err = postgres_members_replace(store, &entry, call->members, call->count, error);
     return err ? err : end_mend(store, call, error);
 }
 
 enum err postgres_mend_members(struct store *base, struct slice item,
                                const struct store_reaction *members, size_t count,
-                               struct slice text, int64_t now_ms, struct error *error)
+                               const uint64_t *at, struct slice text, int64_t now_ms,
+                               struct error *error)
 {
     struct mend call = {
-        .id = item, .members = members, .count = count, .text = text, .now_ms = now_ms};
+        .id = item, .members = members, .count = count, .at = at, .text = text, .now_ms = now_ms};
     return transact(postgres_of(base), mend_members, &call, error);
+}
+
+/* A lock of the connection: it ends with that. */
+enum err postgres_mending(struct store *base, bool begin, bool *ret_is_ours, struct error *error)
+{
+    struct postgres_store *store = postgres_of(base);
+    enum err err = postgres_ready(store, error);
+    pg_args(&store->pg);
+    if (!err)
+        err = pg_query(&store->pg, begin ? SQL_TEND_MENDING : SQL_TEND_MENDED, error);
+    if (!err)
+        *ret_is_ours = begin && pg_bool(&store->pg, 0, 0);
+    return err == ERR_REFUSED ? ERR_UNAVAILABLE : err;
 }
 
 /* ---- making anew ---- */
@@ -306,8 +351,11 @@ static enum err make_counts(struct postgres_store *store, int64_t number,
 static enum err make(struct postgres_store *store, void *arg, struct error *error)
 {
     const struct mend *call = arg;
+    enum err err = postgres_kinds_load(&store->pg, &store->kinds, error);
+    if (err)
+        return err;
     bind_target(store, call->target);
-    enum err err = pg_query(&store->pg, SQL_TEND_MAKE, error);
+    err = pg_query(&store->pg, SQL_TEND_MAKE, error);
     if (!err && pg_rows(&store->pg) == 0)
         err = ERR_EXISTS;
     if (!err && call->target->is_item)

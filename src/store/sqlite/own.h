@@ -254,8 +254,8 @@ enum err sqlite_mend(struct store *base, struct slice id, uint32_t incarnation, 
                      const struct number *by, struct slice text, int64_t now_ms,
                      struct error *error);
 enum err sqlite_mend_members(struct store *base, struct slice item,
-                             const struct store_reaction *members, size_t count, struct slice text,
-                             int64_t now_ms, struct error *error);
+                             const struct store_reaction *members, size_t count, const uint64_t *at,
+                             struct slice text, int64_t now_ms, struct error *error);
 enum err sqlite_make(struct store *base, const struct state_target *target, struct slice text,
                      int64_t now_ms, struct error *error);
 enum err sqlite_note(struct store *base, const struct store_audit *audit, struct error *error);

@@ -225,9 +225,10 @@ enum err sqlite_mend(struct store *base, struct slice id, uint32_t incarnation, 
 }
 
 enum err sqlite_mend_members(struct store *base, struct slice item,
-                             const struct store_reaction *members, size_t count, struct slice text,
-                             int64_t now_ms, struct error *error)
+                             const struct store_reaction *members, size_t count, const uint64_t *at,
+                             struct slice text, int64_t now_ms, struct error *error)
 {
+    (void)at; /* nobody else writes */
     struct sqlite_store *store = store_of(base);
     enum err err = store_begin(store, error);
     if (err)

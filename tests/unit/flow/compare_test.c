@@ -1,5 +1,5 @@
-/* compare_test.c - proof where the log is not read: the pipeline of one process, told that its
- * log is one of many lanes. */
+/* compare_test.c - proof without the log's beginning: the pipeline of one process, told that its
+ * log is one of many lanes, which it cannot read again. */
 #include "flow/compare.h"
 
 #include "unit/flow/pipe_rig.h"
