@@ -226,8 +226,9 @@ struct hot_ops {
      * not in memory; that the store does not have it, either, is not believed any more. */
     enum err (*drop)(struct hot *hot, struct slice id);
 
-    /* For the audit. ERR_NOT_FOUND: not in memory. Members are counted one by one up to a
-     * million of them; of more, one slice in turn is, and the sets' own counts stand for the rest.
+    /* For the audit. ERR_NOT_FOUND: not in memory; ERR_BUSY: its parts are on the move. Members are
+     * counted one by one up to a million of them; of more, one slice in turn is, and the sets' own
+     * counts stand for the rest.
      */
     enum err (*inspect)(struct hot *hot, struct slice id, struct hot_inspection *ret);
 

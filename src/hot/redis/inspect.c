@@ -39,9 +39,10 @@ enum err scans_inspect(struct hot *hot, struct slice id, struct hot_inspection *
     *ret = (struct hot_inspection){.is_item = false};
     look_at(layer, target, true, &look);
     memcpy(ret->sequences, look.sequences, sizeof(ret->sequences));
-    if (!fits(layer, &look, kind)) {
+    bool is_steady = !look.is_spread || look.map.change == MAP_STEADY;
+    if (!fits(layer, &look, kind) || !is_steady) {
         look_done(&look);
-        return ERR_NOT_FOUND;
+        return is_steady ? ERR_NOT_FOUND : ERR_BUSY;
     }
     ret->record = record_of(&look);
     ret->is_item = look.is_item;

@@ -214,7 +214,7 @@ static void add_pieces(struct layer *layer, struct slice target, bool counts, st
             count_one(layer, cell, target, &piece);
         else
             look_records(layer, cell, &target, 1, &piece);
-        if (piece.code == ERR_OK)
+        if (piece.code == ERR_OK && piece.incarnation == whole->incarnation)
             add_piece(whole, &piece, cell);
         else
             whole->code = ERR_UNAVAILABLE;
