@@ -121,17 +121,26 @@ class Moving(deployment.Case):
                 if time.monotonic() > deadline:
                     raise
 
+    @staticmethod
+    def write_until_trimmed(machine, client):
+        deadline = time.monotonic() + MOVED_WITHIN_S
+        while "the oldest part of the log was removed" not in machine.messages():
+            assert time.monotonic() < deadline, "the log is not trimmed"
+            client.pipeline([("INCR", "noise")] * 2000)
+            time.sleep(0.05)
+
     # --- what is moved ---
 
     def check_move(self, *flags, trimmed=False, members="rows"):
         machine = self.machine(*flags)
         with machine.connect() as client:
             fill(client)
-        if trimmed:
-            machine.wait_message("the oldest part of the log was removed", MOVED_WITHIN_S)
+            if trimmed:
+                self.write_until_trimmed(machine, client)
         tally = self.engines()
         machine.flags += ["--members", members]
         self.begin(machine, tally.urls["store"])
+        machine.wait_message("copying the store", MOVED_WITHIN_S)  # it has claimed PostgreSQL
         node = tally.node("all", *FAST, "--members", members, start=False)
         node.spawn()
         self.wait_copied(machine)
