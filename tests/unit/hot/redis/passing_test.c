@@ -110,10 +110,12 @@ static void end_loading(pthread_t thread)
 
 TEST(a_server_that_loads_its_data_is_waited_for)
 {
-    RIG_DO(&rig, "DEBUG", "POPULATE", "1000");
+    /* It looks who asks after every so many bytes, which is every few keys. */
     RIG_DO(&rig, "CONFIG", "SET", "loading-process-events-interval-bytes", "1024");
+    RIG_DO(&rig, "CONFIG", "SET", "rdbcompression", "no");
+    RIG_DO(&rig, "DEBUG", "POPULATE", "30", "filler", "1024");
     rig_run(hot, rig_add("loaded", 1));
-    int short_ms = 1000;
+    int short_ms = 300;
     pthread_t loading = start_loading(&short_ms);
     struct op op = rig_run(hot, rig_add("loaded", 1));
     assert_int_equal(op.code, ERR_OK);
