@@ -86,6 +86,18 @@ TEST(sums_and_single_events_follow_in_their_order)
     event_done(&event);
 }
 
+TEST(heads_of_arrays_between_groups_say_nothing)
+{
+    assert_int_equal(read_entry(SLICE("\x90" LIKES "\xdc\x00\x05" SUMS "\x90" LIKES), 1, 6),
+                     ERR_OK);
+    struct section_reader reader = open_section();
+    assert_true(slice_equal(next(&reader).user, SLICE("ann")));
+    assert_true(slice_equal(next(&reader).user, SLICE("bob")));
+    assert_int_equal(next(&reader).amount.small, 1);
+    assert_int_equal(next(&reader).amount.small, -2);
+    assert_true(slice_equal(next(&reader).user, SLICE("ann")));
+}
+
 /* Cut short anywhere it is refused; other bytes in it at least do no harm. */
 TEST(an_entry_that_is_damaged_is_refused)
 {
@@ -152,6 +164,7 @@ static int end(void **state)
 
 RUN(cmocka_unit_test_setup_teardown(a_group_of_likes_is_an_event_for_each_user, begin, end),
     cmocka_unit_test_setup_teardown(sums_and_single_events_follow_in_their_order, begin, end),
+    cmocka_unit_test_setup_teardown(heads_of_arrays_between_groups_say_nothing, begin, end),
     cmocka_unit_test_setup_teardown(an_entry_that_is_damaged_is_refused, begin, end),
     cmocka_unit_test_setup_teardown(raw_events_become_a_section_as_they_are, begin, end),
     cmocka_unit_test_setup_teardown(a_page_of_users_is_visited_without_their_slices, begin, end))
