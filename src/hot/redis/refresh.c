@@ -59,10 +59,22 @@ static bool is_spread(struct slice type)
 }
 
 /* What the pieces of another map have counted may be in other pieces by now: nobody gets a total
- * before all were asked again. */
+ * before all were asked again. Nor from workers, who would not know that it was folded. */
+static void lose_total(struct spread_entry *entry)
+{
+    entry->asked_ns = 0;
+    total_withdraw(entry);
+}
+
 static bool is_same_map(const struct spread_entry *entry, const struct map *map)
 {
     return entry->has_map && map->version == entry->map.version;
+}
+
+static void take_no_map(struct spread_entry *entry)
+{
+    entry->has_map = false;
+    lose_total(entry);
 }
 
 /* type, incarnation, map, options, written, (field, value)... */
@@ -70,11 +82,11 @@ static void take_home(struct spread_entry *entry, const struct redisReply *recor
 {
     struct map map;
     if (!is_spread(reply_text_at(record, 0)) || !map_parse(reply_text_at(record, 2), &map)) {
-        entry->has_map = false;
+        take_no_map(entry);
         return;
     }
     if (!is_same_map(entry, &map))
-        entry->asked_ns = 0;
+        lose_total(entry);
     entry->has_map = true;
     entry->map = map;
     entry->has_sum = false;
@@ -139,7 +151,7 @@ static void take_reply(struct refresh *refresh, unsigned cell, const struct redi
         if (is_there)
             take_home(entry, record);
         else
-            entry->has_map = false;
+            take_no_map(entry);
     }
     /* A piece that is not there is being made, or was drained, or lost: home knows. */
     if (is_there && is_spread(reply_text_at(record, 0))) {
