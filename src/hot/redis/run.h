@@ -4,9 +4,11 @@
  * gathers, and goes with the next one: the busier it is, the more ops share a call. So ops of one
  * id happen in their order, and a call that has to be sent again is the last one of its cell.
  *
- *   run.c     queues, calls, what becomes of ops whose call ended badly
- *   group.c   ops to arguments of run.lua (group_put.c)
- *   reply.c   its answer to answers of the ops */
+ *   run_batch.c  batches, handed in and collected
+ *   run.c        queues, and calls that are started
+ *   group.c      ops to arguments of run.lua (group_put.c)
+ *   run_ended.c  what becomes of ops whose call has ended
+ *   reply.c      its answer to answers of the ops */
 #ifndef HOT_REDIS_RUN_H
 #define HOT_REDIS_RUN_H
 
@@ -40,7 +42,7 @@ void runs_note_time(struct runs *runs, int64_t now_ms);
 /* Everything that waits is refused: the layer is being closed. */
 void runs_shut(struct runs *runs);
 
-/* --- between run.c, group.c and reply.c --- */
+/* --- between these files --- */
 
 /* Ops in a row, linked by op->next. */
 struct run_list {

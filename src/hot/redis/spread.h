@@ -30,7 +30,7 @@
 
 #define SPREAD_TABLE 1024u /* lists of entries, by hash */
 
-struct totals;  /* total.h: for workers */
+struct totals;  /* total.c: for workers */
 struct mover;   /* mover.h */
 struct warmth;  /* warmth.c */
 struct refresh; /* refresh.c: one that is under way */
