@@ -36,7 +36,7 @@ bench: build ## measure against Redis, print the table; ARGS passes flags
 	@cmake --build --preset release
 	@bench/run $(ARGS)
 
-soak: ## hours of simulation, kills and fuzzing; bounds: SIM_SECONDS, CRASH_KILLS, FUZZ_SECONDS
+soak: ## hours of simulation, kills, faults and fuzzing; CONTRIBUTING.md has its bounds
 	@tools/soak.sh
 
 format: ## format all C sources

@@ -11,8 +11,8 @@
 #define LIMIT_REGION_BYTES 64u   /* region */
 #define LIMIT_KIND_BYTES   32u   /* name of a reaction kind */
 #define LIMIT_KINDS        16u   /* reaction kinds in one deployment */
-#define LIMIT_CELLS        64u   /* cells of the memory hot layer, and shards of one counter */
-#define LIMIT_BUCKETS      4096u /* slices of an item's users, fixed for ever */
+#define LIMIT_CELLS        64u   /* cells of a hot layer, lanes of a log, shards of a counter */
+#define LIMIT_BUCKETS      4096u /* that an item's users fall into, for ever */
 #define LIMIT_WORKERS      64u   /* worker threads */
 #define LIMIT_BATCH        4096u /* operations in one batch */
 

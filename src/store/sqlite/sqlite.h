@@ -16,7 +16,7 @@
 
 struct sqlite_store_options {
     const char *path;
-    const char *vfs;      /* NULL: SQLite's own; the simulator has another (vfs_disk.h) */
+    const char *vfs;      /* NULL: SQLite's own; the simulator has another */
     bool exclusive;       /* one connection for all, no shared memory, one thread */
     uint64_t cache_bytes; /* of the writer; 0 = a good default */
 };
