@@ -47,6 +47,20 @@ static inline bool op_has_user(enum op_kind kind)
     return kind == OP_REACT || kind == OP_WITHDRAW || kind == OP_TOGGLE || kind == OP_REACTION;
 }
 
+/* Is its id that of a counter? */
+static inline bool op_has_counter(enum op_kind kind)
+{
+    return kind <= OP_DESCRIBE;
+}
+
+/* "item/kind" counters follow their members: only reading them, and saying how
+ * many shards they shall have, makes sense. */
+static inline bool op_may_name_reaction(enum op_kind kind)
+{
+    return kind == OP_GET || kind == OP_EXISTS || kind == OP_CREATE || kind == OP_DEADLINE ||
+           kind == OP_DESCRIBE;
+}
+
 /* How the writes of a counter without users choose a shard. */
 enum policy { POLICY_LOCAL, POLICY_RANDOM, POLICY_ROUND_ROBIN, POLICY_LEAST_LOADED };
 #define POLICY_COUNT 4u

@@ -93,19 +93,6 @@ void layer_free_retired(struct memory_hot *hot)
     spread_free_all(gone);
 }
 
-static bool is_counter_op(enum op_kind kind)
-{
-    return kind <= OP_DESCRIBE;
-}
-
-/* "item/kind" counters follow their members: only reading them, and saying how
- * many shards they shall have, makes sense. */
-static bool may_name_a_reaction(enum op_kind kind)
-{
-    return kind == OP_GET || kind == OP_EXISTS || kind == OP_CREATE || kind == OP_DEADLINE ||
-           kind == OP_DESCRIBE;
-}
-
 /* Pipelines often bring one id many times in a row: then its hashes are known. */
 static bool has_same_target(const struct op *op, const struct op *previous)
 {
@@ -137,8 +124,9 @@ bool layer_aim(const struct memory_hot *hot, struct op *op, const struct op *pre
     op->target = op->id;
     op->target_kind = 0;
     op->route = NULL;
-    if (is_counter_op(op->kind) && kinds_split(hot->kinds, op->id, &op->target, &op->target_kind) &&
-        !may_name_a_reaction(op->kind)) {
+    if (op_has_counter(op->kind) &&
+        kinds_split(hot->kinds, op->id, &op->target, &op->target_kind) &&
+        !op_may_name_reaction(op->kind)) {
         op->code = ERR_WRONG_TYPE;
         return false;
     }

@@ -8,19 +8,6 @@
 #include "core/bucket.h"
 #include "hot/redis/run_own.h"
 
-static bool is_counter_op(enum op_kind kind)
-{
-    return kind <= OP_DESCRIBE;
-}
-
-/* "item/kind" counters follow their members: only reading them, and saying how
- * many shards they shall have, makes sense. */
-static bool may_name_a_reaction(enum op_kind kind)
-{
-    return kind == OP_GET || kind == OP_EXISTS || kind == OP_CREATE || kind == OP_DEADLINE ||
-           kind == OP_DESCRIBE;
-}
-
 /* Where it belongs. False: op->code. */
 static bool aim(const struct layer *layer, struct op *op, const struct op *previous)
 {
@@ -40,9 +27,9 @@ static bool aim(const struct layer *layer, struct op *op, const struct op *previ
     op->route = NULL;
     op->user_class = 0; /* times that it was sent in another form */
     op->user_number = 0;
-    if (is_counter_op(op->kind) &&
+    if (op_has_counter(op->kind) &&
         kinds_split(layer->options.kinds, op->id, &op->target, &op->target_kind) &&
-        !may_name_a_reaction(op->kind)) {
+        !op_may_name_reaction(op->kind)) {
         op->code = ERR_WRONG_TYPE;
         return false;
     }
