@@ -24,7 +24,7 @@ MANUAL = ("docs/operations.md", "docs/metrics.md")
 
 FUNCTIONS = {
     "rate", "increase", "deriv", "changes", "predict_linear", "histogram_quantile", "sum", "by", "time",
-    "and", "offset", "label_values",
+    "and", "offset", "label_values", "max",
 }
 LABELS = {"instance", "job", "door", "op", "result", "le", "state", "counter", "shard"}
 
