@@ -99,6 +99,27 @@ static inline void source_append(struct lane_source *source, struct log *log, un
     section_done(&section);
 }
 
+/* One to three events a round, in every seventh lane. */
+static inline void source_append_some(struct lane_source *source, struct log *log, unsigned rounds)
+{
+    for (unsigned round = 0; round < rounds; round++) {
+        for (unsigned lane = 0; lane < LANES; lane += 7)
+            source_append(source, log, lane, 1 + round % 3);
+        usleep(1000);
+    }
+}
+
+/* Until the log says that it can be appended to, or why not. */
+static inline void rig_wait_room(struct log *log, enum err expected)
+{
+    uint64_t until_ms = rig_now_ms() + 30000;
+    while (log_room(log) != expected) {
+        if (rig_now_ms() > until_ms)
+            fail_msg("room is %d, not %d", log_room(log), expected);
+        usleep(1000);
+    }
+}
+
 static inline void source_wait(const struct lane_source *source, struct log *log)
 {
     uint64_t until_ms = rig_now_ms() + 60000;

@@ -4,22 +4,9 @@
 /* servers: postgres */
 #include "contract/store_postgres.h"
 #include "contract/store_rig.h"
-
-#include "store/sqlite/sqlite.h"
+#include "contract/store_sqlite.h"
 
 enum { TWINS = 3, BATCHES = 60, IDS = 10, USERS = 40 };
-
-static struct store *open_sqlite(struct env *env, const char *folder)
-{
-    char path[128];
-    snprintf(path, sizeof(path), "%s/tally.db", folder);
-    struct sqlite_store_options options = {.path = path};
-    struct store *store;
-    struct error error;
-    if (sqlite_store_open(env, &options, &store, &error))
-        fail_msg("%s", error.text);
-    return store;
-}
 
 static struct store *open_rows(struct env *env, const char *folder)
 {

@@ -59,7 +59,7 @@ static void learn_share(struct stream_log *log)
     links_call_done(&call);
 }
 
-static uint64_t held(struct stream_log *log)
+uint64_t leases_lanes(struct stream_log *log)
 {
     uint64_t now_ns = env_monotonic_ns(log->env);
     uint64_t lanes = 0;
@@ -138,17 +138,17 @@ void leases_tick(struct stream_log *log)
 {
     learn_share(log);
     unsigned share = log->reader.share;
-    take(log, held(log));
-    uint64_t ours = held(log);
+    take(log, leases_lanes(log));
+    uint64_t ours = leases_lanes(log);
     if (count_of(ours) > share)
         give(log, some_of(log, ours, count_of(ours) - share));
-    for (unsigned i = 0; i < 4 && count_of(held(log)) < share; i++)
-        take(log, some_of(log, ~held(log), share - count_of(held(log))));
+    for (unsigned i = 0; i < 4 && count_of(leases_lanes(log)) < share; i++)
+        take(log, some_of(log, ~leases_lanes(log), share - count_of(leases_lanes(log))));
 }
 
 void leases_give_back(struct stream_log *log)
 {
-    give(log, held(log));
+    give(log, leases_lanes(log));
     struct links_call call;
     const char *args[] = {"ZREM", log->followers, log->consumer};
     links_call_text(&call, 0, 3, args);

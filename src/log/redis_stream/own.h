@@ -209,6 +209,7 @@ enum err stream_scan_lanes(struct stream_log *log, struct log_scan *scan, struct
 /* leases.c */
 void leases_tick(struct stream_log *log);
 void leases_give_back(struct stream_log *log);
+uint64_t leases_lanes(struct stream_log *log); /* the lanes that are ours, by bit. Any thread */
 
 /* tidy.c: acknowledges what was released; marks it, and trims what was released long enough ago. */
 void tidy_acknowledge(struct stream_log *log);

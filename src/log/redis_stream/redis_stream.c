@@ -82,15 +82,7 @@ static struct log_position stream_end(struct log *base, unsigned lane)
 
 static uint64_t stream_owned(struct log *base)
 {
-    struct stream_log *log = stream_log_of(base);
-    uint64_t now_ns = env_monotonic_ns(log->env);
-    uint64_t lanes = 0;
-    pthread_mutex_lock(&log->reader.mutex);
-    for (unsigned i = 0; i < LIMIT_CELLS; i++)
-        if (log->reader.lanes[i].leased_ns > now_ns)
-            lanes |= UINT64_C(1) << i;
-    pthread_mutex_unlock(&log->reader.mutex);
-    return lanes;
+    return leases_lanes(stream_log_of(base));
 }
 
 static enum err stream_release(struct log *base, unsigned number, struct log_position position,

@@ -48,25 +48,6 @@ static struct log *open_log(bool follows)
     return log;
 }
 
-static void append_some(struct log *log, unsigned rounds)
-{
-    for (unsigned round = 0; round < rounds; round++) {
-        for (unsigned lane = 0; lane < LANES; lane += 7)
-            source_append(&source, log, lane, 1 + round % 3);
-        usleep(1000);
-    }
-}
-
-static void wait_for_room(struct log *log, enum err expected)
-{
-    uint64_t until_ms = rig_now_ms() + 30000;
-    while (log_room(log) != expected) {
-        if (rig_now_ms() > until_ms)
-            fail_msg("room is %d, not %d", log_room(log), expected);
-        usleep(1000);
-    }
-}
-
 static void set_brokers(bool are_up)
 {
     for (int32_t i = 1; i <= 3; i++) {
@@ -165,17 +146,17 @@ TEST(a_sequence_that_the_broker_does_not_expect_leaves_no_gap)
 TEST(brokers_that_go_and_come_back_are_told_and_waited_for)
 {
     struct log *log = open_log(true);
-    append_some(log, 5);
+    source_append_some(&source, log, 5);
     source_wait(&source, log);
     set_brokers(false);
-    append_some(log, 5);
-    wait_for_room(log, ERR_UNAVAILABLE);
+    source_append_some(&source, log, 5);
+    rig_wait_room(log, ERR_UNAVAILABLE);
     struct log_stats stats;
     log_stats(log, &stats);
     assert_true(stats.down_since_ms > 0 && stats.pending_bytes > 0);
     set_brokers(true);
-    wait_for_room(log, ERR_OK);
-    append_some(log, 5);
+    rig_wait_room(log, ERR_OK);
+    source_append_some(&source, log, 5);
     source_wait(&source, log);
     view_all(&view, log, &source);
     log_close(log);
@@ -186,9 +167,9 @@ TEST(an_idle_log_notices_too)
     struct log *log = open_log(false);
     assert_int_equal(log_room(log), ERR_OK);
     set_brokers(false);
-    wait_for_room(log, ERR_UNAVAILABLE);
+    rig_wait_room(log, ERR_UNAVAILABLE);
     set_brokers(true);
-    wait_for_room(log, ERR_OK);
+    rig_wait_room(log, ERR_OK);
     log_close(log);
 }
 
@@ -197,9 +178,9 @@ TEST(one_broker_of_three_may_bounce)
     struct log *log = open_log(true);
     for (int32_t broker = 1; broker <= 3; broker++) {
         rd_kafka_mock_broker_set_down(cluster, broker);
-        append_some(log, 10);
+        source_append_some(&source, log, 10);
         rd_kafka_mock_broker_set_up(cluster, broker);
-        append_some(log, 10);
+        source_append_some(&source, log, 10);
     }
     source_wait(&source, log);
     view_all(&view, log, &source);
@@ -211,9 +192,9 @@ TEST(a_log_may_start_before_its_brokers)
     set_brokers(false);
     struct log *log = open_log(true);
     assert_int_equal(log_room(log), ERR_UNAVAILABLE);
-    append_some(log, 3);
+    source_append_some(&source, log, 3);
     set_brokers(true);
-    wait_for_room(log, ERR_OK);
+    rig_wait_room(log, ERR_OK);
     source_wait(&source, log);
     view_all(&view, log, &source);
     log_close(log);
@@ -231,7 +212,7 @@ static void assert_closing_ends(bool follows)
     if (follows)
         wait_owned(log, LANES);
     set_brokers(false);
-    append_some(log, 1);
+    source_append_some(&source, log, 1);
     uint64_t began_ms = rig_now_ms();
     log_close(log);
     assert_true(rig_now_ms() - began_ms < 15000);
@@ -253,7 +234,7 @@ TEST(fetching_goes_on_after_errors)
     rd_kafka_mock_push_request_errors(
         cluster, FETCH, 4, RD_KAFKA_RESP_ERR__TRANSPORT, RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION,
         RD_KAFKA_RESP_ERR_UNKNOWN_LEADER_EPOCH, RD_KAFKA_RESP_ERR__TRANSPORT);
-    append_some(log, 20);
+    source_append_some(&source, log, 20);
     view_all(&view, log, &source);
     assert_int_equal(view.repeated, 0);
     log_close(log);

@@ -89,25 +89,6 @@ static struct log *open_at(const char *url, bool follows)
     return log;
 }
 
-static void append_some(struct log *log, unsigned rounds)
-{
-    for (unsigned round = 0; round < rounds; round++) {
-        for (unsigned lane = 0; lane < LANES; lane += 7)
-            source_append(&source, log, lane, 1 + round % 3);
-        usleep(500);
-    }
-}
-
-static void wait_for_room(struct log *log, enum err expected)
-{
-    uint64_t until_ms = rig_now_ms() + 15000;
-    while (log_room(log) != expected) {
-        if (rig_now_ms() > until_ms)
-            fail_msg("room is %d, not %d", log_room(log), expected);
-        usleep(1000);
-    }
-}
-
 static enum err follow_until_error(struct log *log, unsigned lane, struct error *error)
 {
     enum err err = ERR_OK;
@@ -124,7 +105,7 @@ TEST(a_lost_reply_leaves_no_gap_and_nothing_twice)
 {
     struct log *log = open_at(server, false);
     set_faults("{\"lose\":\"XADD\",\"lose_every\":5}");
-    append_some(log, 60);
+    source_append_some(&source, log, 60);
     usleep(300000);
     set_faults("{}");
     source_wait(&source, log);
@@ -138,18 +119,18 @@ TEST(a_lost_reply_leaves_no_gap_and_nothing_twice)
 TEST(a_server_that_does_not_answer_is_down_until_it_does)
 {
     struct log *log = open_at(server, false);
-    append_some(log, 2);
+    source_append_some(&source, log, 2);
     source_wait(&source, log);
     set_faults("{\"hole\":true}");
-    append_some(log, 5);
-    wait_for_room(log, ERR_UNAVAILABLE);
+    source_append_some(&source, log, 5);
+    rig_wait_room(log, ERR_UNAVAILABLE);
     struct log_stats stats;
     log_stats(log, &stats);
     assert_true(stats.down_since_ms > 0);
     assert_true(stats.pending_bytes > 0);
     set_faults("{\"keep\":false,\"reset_all\":true}");
     set_faults("{}");
-    wait_for_room(log, ERR_OK);
+    rig_wait_room(log, ERR_OK);
     source_wait(&source, log);
     struct log *reader = open_at(direct, true);
     view_all(&view, reader, &source);
@@ -165,9 +146,9 @@ TEST(a_log_may_start_before_its_server)
     set_faults("{\"refuse\":true}");
     struct log *log = open_at(server, true);
     assert_int_equal(log_room(log), ERR_UNAVAILABLE);
-    append_some(log, 3);
+    source_append_some(&source, log, 3);
     set_faults("{}");
-    wait_for_room(log, ERR_OK);
+    rig_wait_room(log, ERR_OK);
     source_wait(&source, log);
     view_all(&view, log, &source);
     log_close(log);
@@ -177,7 +158,7 @@ TEST(closing_without_a_server_ends)
 {
     struct log *log = open_at(server, true);
     set_faults("{\"refuse\":true,\"reset_all\":true}");
-    append_some(log, 1);
+    source_append_some(&source, log, 1);
     uint64_t began_ms = rig_now_ms();
     log_close(log);
     assert_true(rig_now_ms() - began_ms < 10000);
@@ -237,12 +218,12 @@ TEST(a_server_that_is_killed_under_appends_leaves_no_gap)
     pid_t redis = start_redis(folder, port);
     struct log *log = open_at(url, true);
     for (unsigned round = 0; round < 4; round++) {
-        append_some(log, 50);
+        source_append_some(&source, log, 50);
         kill(redis, SIGKILL);
         waitpid(redis, NULL, 0);
-        append_some(log, 20);
+        source_append_some(&source, log, 20);
         redis = start_redis(folder, port);
-        append_some(log, 50);
+        source_append_some(&source, log, 50);
         view_step(&view, log);
     }
     source_wait(&source, log);
