@@ -78,6 +78,7 @@ TEST(each_lane_is_followed_in_the_order_of_appending)
     view_all(&view, log, &source);
     assert_int_equal(view.repeated, 0);
     assert_true(view.sections == 100 * LANES);
+    source_wait(&source, log); /* what can be read need not be acknowledged yet */
     struct log_stats stats;
     log_stats(log, &stats);
     assert_int_equal(stats.sections, 100 * LANES);
