@@ -63,10 +63,12 @@ struct outbox_ops {
                         const uint64_t sequences[LIMIT_CELLS], const uint64_t openings[LIMIT_CELLS],
                         uint64_t *ret_told, uint64_t *ret_stale, struct error *error);
 
-    /* The store has come to these epochs of `cells`. One that is open in an earlier epoch is
+    /* The store has come to these sequences of `cells`. One that is open in an earlier epoch is
      * closed: somebody took another process for its server meanwhile, and opened the cell there;
-     * what happens here is dropped. ERR_UNAVAILABLE: none has answered. */
-    enum err (*ended)(struct outbox *outbox, uint64_t cells, const uint64_t epochs[LIMIT_CELLS],
+     * what happens here is dropped. So is one whose data is of that epoch and has less: it has gone
+     * back, and would give the same sequences to other events. ERR_UNAVAILABLE: none has
+     * answered. */
+    enum err (*saved)(struct outbox *outbox, uint64_t cells, const uint64_t sequences[LIMIT_CELLS],
                       struct error *error);
 
     /* How far the log is known to be, by whoever relays them, for those of `cells`, open or

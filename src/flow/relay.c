@@ -259,17 +259,15 @@ static void tell_outboxes(struct relay *relay)
 }
 
 /* What a process does not know: that its cell was opened in another one, and is open here in an
- * epoch that has ended. Which process we talk to may change, so all are told, and again. */
-static void tell_of_epochs(struct relay *relay)
+ * epoch that has ended; or that it was made to forget what it had said. Which process we talk to
+ * may change, so all are told, and again. */
+static void tell_of_store(struct relay *relay)
 {
     struct outbox *outbox = relay->options.outbox;
-    uint64_t epochs[LIMIT_CELLS];
-    if (relay->leased == 0 || !relay->has_mark || relay->now_ns < relay->ended_ns)
+    if (relay->leased == 0 || !relay->has_mark || relay->now_ns < relay->saved_ns)
         return;
-    relay->ended_ns = relay->now_ns + MARK_EVERY_MS * MS_NS;
-    for (unsigned i = 0; i < LIMIT_CELLS; i++)
-        epochs[i] = sequence_epoch(relay->mark.sequences[i]);
-    (void)outbox->ops->ended(outbox, relay->leased, epochs, NULL);
+    relay->saved_ns = relay->now_ns + MARK_EVERY_MS * MS_NS;
+    (void)outbox->ops->saved(outbox, relay->leased, relay->mark.sequences, NULL);
 }
 
 /* Those that somebody here waits for and another relays, or has relayed before us; and those that
@@ -496,7 +494,7 @@ uint64_t relay_step(struct relay *relay)
     look_at_others(relay);
     judge_log(relay);
     (void)relay_look_at_mark(relay, MARK_EVERY_MS);
-    tell_of_epochs(relay);
+    tell_of_store(relay);
     let_tickets_go(relay);
     publish(relay);
     if (relay->did)

@@ -65,7 +65,7 @@ struct relay {
     uint64_t poll_ns;
     uint64_t progress_ns;
     uint64_t mark_ns;
-    uint64_t ended_ns;
+    uint64_t saved_ns;    /* before it the outboxes are not told again how far the store is */
     uint64_t fence_ns;    /* before it the store is not asked again */
     uint64_t nonsense_ns; /* before it nobody is told again */
     uint64_t now_ns;

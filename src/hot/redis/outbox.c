@@ -264,14 +264,18 @@ static void take_nothing(void *arg, const struct redisReply *reply)
     (void)arg, (void)reply;
 }
 
-static enum err outbox_ended(struct outbox *outbox, uint64_t cells,
-                             const uint64_t epochs[LIMIT_CELLS], struct error *error)
+static enum err outbox_saved(struct outbox *outbox, uint64_t cells,
+                             const uint64_t sequences[LIMIT_CELLS], struct error *error)
 {
     struct outboxes *outboxes = ask_layer(outbox)->opens->outboxes;
     size_t count = 0;
-    for (unsigned cell = 0; cell < LIMIT_CELLS; cell++)
-        if (cells & UINT64_C(1) << cell)
-            call_arg_number(add_call(outboxes, &count, cell, "ended"), epochs[cell]);
+    for (unsigned cell = 0; cell < LIMIT_CELLS; cell++) {
+        if (!(cells & UINT64_C(1) << cell))
+            continue;
+        struct call *call = add_call(outboxes, &count, cell, "saved");
+        call_arg_number(call, sequence_epoch(sequences[cell]));
+        call_arg_number(call, sequence_n(sequences[cell]));
+    }
     uint64_t told = ask_cells(outboxes, count, take_nothing);
     return count > 0 && told == 0 ? none_answered(error) : ERR_OK;
 }
@@ -313,7 +317,7 @@ static const struct outbox_ops outboxes_ops = {
     .dirty = outbox_dirty,
     .read = outbox_read,
     .relayed = outbox_relayed,
-    .ended = outbox_ended,
+    .saved = outbox_saved,
     .progress = outbox_progress,
     .closed = opens_closed,
     .begin = opens_begin,

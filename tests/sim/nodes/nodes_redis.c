@@ -472,8 +472,8 @@ static enum err outbox_relayed(struct outbox *base, uint64_t cells,
     return *ret_told ? ERR_OK : down(error);
 }
 
-static enum err outbox_ended(struct outbox *base, uint64_t cells,
-                             const uint64_t epochs[LIMIT_CELLS], struct error *error)
+static enum err outbox_saved(struct outbox *base, uint64_t cells,
+                             const uint64_t sequences[LIMIT_CELLS], struct error *error)
 {
     struct redis_model *model = outbox_of(base)->model;
     bool has_answered = false;
@@ -482,8 +482,8 @@ static enum err outbox_ended(struct outbox *base, uint64_t cells,
         if (!(cells >> cell & 1) || place.down)
             continue;
         has_answered = true;
-        if (place.data->open && place.data->epoch < epochs[cell] &&
-            model->bug != NODES_BUG_NO_ENDED)
+        bool is_behind = sequence_of(place.data->epoch, place.data->n) < sequences[cell];
+        if (place.data->open && is_behind && model->bug != NODES_BUG_NO_ENDED)
             place.data->open = false;
     }
     return has_answered ? ERR_OK : down(error);
@@ -584,7 +584,7 @@ static const struct outbox_ops outbox_ops = {
     .dirty = outbox_dirty,
     .read = outbox_read,
     .relayed = outbox_relayed,
-    .ended = outbox_ended,
+    .saved = outbox_saved,
     .progress = outbox_progress,
     .closed = outbox_closed,
     .begin = outbox_begin,

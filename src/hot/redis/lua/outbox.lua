@@ -9,7 +9,7 @@
 --   'read', epoch, n, limit           -> entries behind it, as XRANGE gives them
 --   'relayed', epoch, n, opening      opening: 0, or the epoch that the cell is being opened in
 --                                     -> 'ok' | 'stale'
---   'ended', epoch                    the log has come to this one -> 'ok' | 'lost'
+--   'saved', epoch, n                 the store has come so far -> 'ok' | 'lost'
 --   'progress'                        -> {'<epoch>-<n>', state}
 --   'note', ms, event                 as core/event.h writes it -> {'ok', epoch, n} | {'closed'}
 -- Each may be sent twice but 'note', of which a repetition is one more note.
@@ -107,9 +107,13 @@ function verbs.relayed()
 end
 
 -- The cell was opened in another process since, or this one was asleep: nothing that it does counts.
-function verbs.ended()
-    local is = redis.call('HMGET', cell, 'state', 'epoch')
-    if is[1] ~= 'open' or tonumber(is[2]) >= tonumber(ARGV[3]) then return 'ok' end
+-- Or its data has gone back, in a process that was replaced and has come back as itself.
+function verbs.saved()
+    local is = redis.call('HMGET', cell, 'state', 'epoch', 'n')
+    if is[1] ~= 'open' or
+       not is_after(tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(is[2]), tonumber(is[3])) then
+        return 'ok'
+    end
     redis.call('HSET', cell, 'state', 'lost')
     return 'lost'
 end

@@ -240,17 +240,39 @@ TEST(a_cell_that_is_open_in_an_epoch_that_has_ended_is_closed)
     unsigned cell = rig_home("a");
     rig_open_cell(hot, cell, false);
     struct outbox *outbox = rig_outbox(hot);
-    uint64_t epochs[LIMIT_CELLS] = {0};
-    epochs[cell] = sequence_epoch(rig_run(hot, rig_add("a", 1)).sequence);
-    assert_int_equal(outbox->ops->ended(outbox, rig_bit(cell), epochs, NULL), ERR_OK);
+    uint64_t sequences[LIMIT_CELLS] = {0};
+    sequences[cell] = rig_run(hot, rig_add("a", 1)).sequence;
+    uint64_t next = sequence_epoch(sequences[cell]) + 1;
+    assert_int_equal(outbox->ops->saved(outbox, rig_bit(cell), sequences, NULL), ERR_OK);
     assert_int_equal(rig_run(hot, rig_add("a", 1)).code, ERR_OK);
-    epochs[cell]++;
-    assert_int_equal(outbox->ops->ended(outbox, rig_bit(cell), epochs, NULL), ERR_OK);
+    sequences[cell] = sequence_of(next, 0);
+    assert_int_equal(outbox->ops->saved(outbox, rig_bit(cell), sequences, NULL), ERR_OK);
     assert_int_equal(rig_run(hot, rig_add("a", 1)).code, ERR_UNAVAILABLE);
     uint64_t epoch;
     uint64_t had;
-    assert_int_equal(outbox->ops->begin(outbox, cell, epochs[cell], &epoch, &had, NULL), ERR_OK);
-    assert_int_equal(epoch, epochs[cell] + 1);
+    assert_int_equal(outbox->ops->begin(outbox, cell, next, &epoch, &had, NULL), ERR_OK);
+    assert_int_equal(epoch, next + 1);
+}
+
+/* A process that was replaced by a replica that lagged behind, made to follow that, and taken for
+ * the primary again: it is the one that the cell was opened on, but not with the same data. */
+TEST(a_cell_with_less_than_the_store_has_is_closed)
+{
+    struct hot *hot = rig_node(&rig);
+    unsigned cell = rig_home("a");
+    rig_open_cell(hot, cell, false);
+    struct outbox *outbox = rig_outbox(hot);
+    uint64_t sequences[LIMIT_CELLS] = {0};
+    uint64_t had;
+    uint64_t epoch;
+    rig_run(hot, rig_add("a", 1));
+    sequences[cell] = rig_run(hot, rig_add("a", 1)).sequence;
+    RIG_DO(&rig, "HSET", rig_key(&rig, hot, cell, "cell"), "n", "1");
+    assert_int_equal(outbox->ops->begin(outbox, cell, 0, &epoch, &had, NULL), ERR_EXISTS);
+    assert_int_equal(outbox->ops->saved(outbox, rig_bit(cell), sequences, NULL), ERR_OK);
+    assert_int_equal(rig_run(hot, rig_get("a")).code, ERR_UNAVAILABLE);
+    assert_int_equal(outbox->ops->begin(outbox, cell, 0, &epoch, &had, NULL), ERR_OK);
+    assert_int_equal(had, sequences[cell] - 1); /* so what is there is not kept */
 }
 
 TEST(who_opens_a_cell_is_told_when_that_is_not_so_any_more)
@@ -404,6 +426,7 @@ RUN(OUTBOX(what_was_written_is_read_in_order_with_its_sequences),
     OUTBOX(a_full_outbox_refuses_writes_until_the_log_has_some_of_it),
     OUTBOX(a_relay_of_a_former_epoch_is_told_so),
     OUTBOX(a_cell_that_is_open_in_an_epoch_that_has_ended_is_closed),
+    OUTBOX(a_cell_with_less_than_the_store_has_is_closed),
     OUTBOX(who_opens_a_cell_is_told_when_that_is_not_so_any_more),
     OUTBOX(a_repair_is_noted_in_the_outbox_of_its_home), OUTBOX(a_node_alone_relays_all_cells),
     OUTBOX(leases_come_to_be_shared_evenly_and_no_cell_is_anybodys_twice),
