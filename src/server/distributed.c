@@ -33,7 +33,6 @@
 #define WAIT_MS         2000u
 #define WAIT_LOOK_MS    10u
 #define FIRST_LOOKS     50u
-#define BACK_MS         600u
 #define SHARE_MS        30000u
 
 /* Something that is waited for. */
@@ -45,11 +44,10 @@ struct wait {
 
 struct distributed {
     struct late_hot late;
-    struct hot *redis;          /* owned; NULL: not there, or not wanted */
-    struct store *marks;        /* owned: for the relay */
-    struct relay *relay;        /* owned */
-    uint64_t started_ns;        /* when the relay was */
-    _Atomic uint64_t missed_ns; /* when Redis was last seen not to answer; 0 = never */
+    struct hot *redis;   /* owned; NULL: not there, or not wanted */
+    struct store *marks; /* owned: for the relay */
+    struct relay *relay; /* owned */
+    uint64_t started_ns; /* when the relay was */
 
     pthread_t thread; /* that opens all this */
     bool runs;
@@ -320,24 +318,19 @@ static void say_hot(struct distributed *own, service_say_fn *say, void *to)
     char why[256];
     uint64_t now_ns = env_monotonic_ns(env_system());
     if (!redis_hot_status(own->redis, why, sizeof(why))) {
-        atomic_store(&own->missed_ns, now_ns);
         say(to, "hot", false, true, why);
-        return;
-    }
-    /* One that has come back may have lost something: the relay looks within this time. */
-    uint64_t missed_ns = atomic_load(&own->missed_ns);
-    if (missed_ns > 0 && now_ns < missed_ns + BACK_MS * UINT64_C(1000000)) {
-        say(to, "hot", false, true, "Redis has just come back");
         return;
     }
     struct relay_stats stats;
     relay_stats(own->relay, &stats);
-    /* Who has its share of them has looked at all. Of very many nodes some have none. */
+    /* Until then those that it will relay may be those of a node that is gone, and nobody's. Of
+     * very many nodes some have none. */
     if (stats.leased == 0 && now_ns < own->started_ns + SHARE_MS * UINT64_C(1000000)) {
         say(to, "hot", false, true, "it waits for its share of the cells");
         return;
     }
-    unsigned opening = (unsigned)__builtin_popcountll(stats.opening);
+    uint64_t closed = stats.opening | redis_hot_doubtful(own->redis);
+    unsigned opening = (unsigned)__builtin_popcountll(closed);
     (void)snprintf(why, sizeof(why), "%u of %u cells are being opened: %s", opening, LIMIT_CELLS,
                    stats.reason[0] ? stats.reason : "under way");
     say(to, "hot", opening == 0, true, why);

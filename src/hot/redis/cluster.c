@@ -32,9 +32,11 @@ struct cluster {
     struct node nodes[NODES_MAX];
     uint32_t node_count;
     uint32_t of_cell[LIMIT_CELLS];           /* node, or NOBODY */
+    const struct link *link_of[LIMIT_CELLS]; /* the same, as it was last; may be gone */
     _Atomic uint8_t primary_of[LIMIT_CELLS]; /* these are for any thread */
     _Atomic unsigned primaries;
     _Atomic uint64_t latencies_ns[LIMIT_CELLS]; /* by primary */
+    _Atomic uint64_t changed_ns[LIMIT_CELLS];   /* cluster_changed_ns() */
     struct lock lock;                           /* of `status` */
     struct error status;                        /* what cluster_state() said last */
     bool is_shut;
@@ -77,11 +79,28 @@ static uint32_t add_node(struct cluster *cluster, struct slice address, bool is_
     return node;
 }
 
+static void note_changed(struct cluster *cluster, unsigned cell)
+{
+    atomic_store(&cluster->changed_ns[cell], env_monotonic_ns(cluster->layer->env));
+}
+
+static void note_moved(struct cluster *cluster)
+{
+    for (unsigned cell = 0; cell < LIMIT_CELLS; cell++) {
+        uint32_t node = cluster->of_cell[cell];
+        const struct link *link = node == NOBODY ? NULL : cluster->nodes[node].link;
+        if (link != cluster->link_of[cell])
+            note_changed(cluster, cell);
+        cluster->link_of[cell] = link;
+    }
+}
+
 /* Numbers the primaries in the order of the first cell of each. */
 static void number_primaries(struct cluster *cluster)
 {
     uint32_t nodes[LIMIT_CELLS];
     unsigned count = 0;
+    note_moved(cluster);
     for (unsigned cell = 0; cell < LIMIT_CELLS; cell++) {
         unsigned i = 0;
         while (i < count && nodes[i] != cluster->of_cell[cell])
@@ -273,6 +292,9 @@ static void link_changed(void *arg, struct link *link)
         cluster->in_doubt |= node_of(cluster, link) != NOBODY;
         return;
     }
+    for (unsigned cell = 0; cell < LIMIT_CELLS; cell++)
+        if (cluster->link_of[cell] == link)
+            note_changed(cluster, cell); /* it may be another process, at the same address */
     if (cluster->is_known && !cluster->is_cluster)
         pick_single(cluster);
     if (!cluster->is_known)
@@ -470,6 +492,11 @@ uint64_t cluster_down_ns(const struct cluster *cluster, unsigned cell)
     if (node != NOBODY)
         return link_down_ns(cluster->nodes[node].link);
     return env_monotonic_ns(cluster->layer->env) - cluster->began_ns;
+}
+
+uint64_t cluster_changed_ns(struct cluster *cluster, unsigned cell)
+{
+    return atomic_load(&cluster->changed_ns[cell]);
 }
 
 static uint32_t node_at(struct cluster *cluster, const struct link *by, struct slice address)

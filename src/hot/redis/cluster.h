@@ -40,6 +40,10 @@ struct link *cluster_link(struct cluster *cluster, unsigned cell);
 /* For how long the cell has had no server that answers; 0 while it has. */
 uint64_t cluster_down_ns(const struct cluster *cluster, unsigned cell);
 
+/* Since when the cell has this server, and the connection to it: before that it may have been
+ * another process, with other data. Any thread. */
+uint64_t cluster_changed_ns(struct cluster *cluster, unsigned cell);
+
 /* The server at "host:port" said by `by` (an empty host is its own), which may be new to us. NULL
  * while it is not ready. */
 struct link *cluster_link_at(struct cluster *cluster, const struct link *by, struct slice address);

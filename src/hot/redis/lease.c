@@ -121,6 +121,7 @@ static void take_lease(void *arg, const struct redisReply *reply)
     atomic_store_explicit(&leases->entries[asking->cell], reply_number_at(reply, 2),
                           memory_order_relaxed);
     opens_saw(leases->layer, asking->cell, slice_equal(reply_text_at(reply, 1), SLICE("open")));
+    atomic_store(&leases->layer->opens->looked_ns[asking->cell], asking->now_ns);
 }
 
 /* What to do about each cell: those that are ours we hold, but for a few that are too many; of

@@ -8,6 +8,7 @@
 #include "base/message.h"
 #include "core/sequence.h"
 #include "hot/redis/ask.h"
+#include "hot/redis/cluster.h"
 #include "hot/redis/lease.h"
 #include "hot/redis/outbox.h"
 #include "hot/redis/spread.h"
@@ -78,6 +79,15 @@ void opens_met_closed(struct layer *layer, unsigned cell)
 uint64_t opens_closed_now(struct layer *layer)
 {
     return atomic_load(&layer->opens->closed);
+}
+
+uint64_t opens_unknown(struct layer *layer)
+{
+    uint64_t unknown = 0;
+    for (unsigned cell = 0; cell < LIMIT_CELLS; cell++)
+        if (atomic_load(&layer->opens->looked_ns[cell]) <= cluster_changed_ns(layer->cluster, cell))
+            unknown |= UINT64_C(1) << cell;
+    return unknown;
 }
 
 uint64_t opens_closed(struct outbox *outbox)

@@ -20,7 +20,9 @@ struct opens {
     _Atomic uint64_t closed; /* masks of cells */
     _Atomic uint64_t dirty;
     _Atomic uint64_t down_ns[LIMIT_CELLS]; /* ask.h: when to try again; 0 = it answers */
-    struct outboxes *outboxes;             /* owned, and so is this */
+    /* When a look at the cell began that was answered. Written after what it has shown. */
+    _Atomic uint64_t looked_ns[LIMIT_CELLS];
+    struct outboxes *outboxes; /* owned, and so is this */
     struct leases *leases;
 };
 
@@ -32,6 +34,10 @@ void opens_saw(struct layer *layer, unsigned cell, bool is_open);
 
 /* The cells that are closed as far as we know. Any thread. */
 uint64_t opens_closed_now(struct layer *layer);
+
+/* The cells that nobody has looked at since they have the servers that they have: each may be
+ * closed. Any thread. */
+uint64_t opens_unknown(struct layer *layer);
 
 /* For the table of the outbox. */
 uint64_t opens_closed(struct outbox *outbox);

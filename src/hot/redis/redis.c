@@ -10,6 +10,7 @@
 #include "base/message.h"
 #include "hot/redis/cluster.h"
 #include "hot/redis/layer.h"
+#include "hot/redis/open.h"
 #include "hot/redis/run.h"
 #include "net/timer.h"
 
@@ -120,6 +121,14 @@ bool redis_hot_status(struct hot *hot, char *reason, size_t size)
     enum err err = cluster_status(layer_of(hot)->cluster, &error);
     snprintf(reason, size, "%s", error.text);
     return err == ERR_OK;
+}
+
+/* What is looked at meanwhile is either still unknown or seen to be closed. */
+uint64_t redis_hot_doubtful(struct hot *hot)
+{
+    assert(hot->ops == &redis_ops);
+    uint64_t unknown = opens_unknown(layer_of(hot));
+    return unknown | opens_closed_now(layer_of(hot));
 }
 
 /* --- opening --- */

@@ -300,6 +300,50 @@ TEST(a_redis_that_comes_back_empty_has_closed_cells)
     server_remove(&server);
 }
 
+static void wait_until_reached(struct hot *hot)
+{
+    char why[256];
+    bool is_up = false;
+    for (unsigned i = 0; i < 1000 && !is_up; i++) {
+        usleep(10000);
+        is_up = redis_hot_status(hot, why, sizeof(why));
+    }
+    assert_true(is_up);
+}
+
+static void wait_until_sure(struct hot *hot)
+{
+    struct outbox *outbox = rig_outbox(hot);
+    for (unsigned i = 0; i < 200 && redis_hot_doubtful(hot); i++) {
+        outbox->ops->leased(outbox);
+        usleep(50000);
+    }
+    assert_int_equal(redis_hot_doubtful(hot), 0);
+}
+
+/* Who says that all is well must have looked: a connection says nothing about the cells. */
+TEST(cells_are_in_doubt_until_they_were_looked_at_through_the_connection_that_there_is)
+{
+    struct server server;
+    struct rig own;
+    server_new(&server);
+    rig_open_at(&own, server.url);
+    struct hot *one = rig_node(&own);
+    rig_open_all(one);
+    struct hot *two = rig_node(&own);
+    wait_until_reached(two);
+    assert_int_equal(redis_hot_doubtful(two), UINT64_MAX);
+    wait_until_sure(two);
+
+    RIG_DO(&own, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes");
+    usleep(100000);
+    wait_until_reached(two);
+    assert_int_equal(redis_hot_doubtful(two), UINT64_MAX);
+    wait_until_sure(two);
+    rig_close(&own);
+    server_remove(&server);
+}
+
 TEST(a_redis_that_comes_back_behind_says_how_far_its_data_goes)
 {
     struct server server;
@@ -372,4 +416,6 @@ RUN(OPEN(a_cell_without_a_hash_is_closed_until_it_was_opened),
     OPEN(data_that_has_gone_back_without_a_word_is_noticed_by_the_relay),
     cmocka_unit_test(a_redis_that_is_down_is_waited_for_once_and_not_by_every_call),
     cmocka_unit_test(a_redis_that_comes_back_empty_has_closed_cells),
+    cmocka_unit_test(
+        cells_are_in_doubt_until_they_were_looked_at_through_the_connection_that_there_is),
     cmocka_unit_test(a_redis_that_comes_back_behind_says_how_far_its_data_goes))
