@@ -18,7 +18,7 @@
 #define USERS      (WRITERS * USERS_EACH)
 #define BATCH      24u
 #define EVENTS_MAX 2000000u
-#define SECONDS    6.0
+#define SECONDS    3.0
 #define ITEM       "item"
 
 static struct rig nodes[NODES];
