@@ -44,6 +44,7 @@ static void tell_opened(void *arg)
 {
     struct news *news = arg;
     runs_cell_opened(news->layer, news->cell);
+    atomic_fetch_and(&news->layer->opens->untold, ~(UINT64_C(1) << news->cell));
     if (news->is_ours)
         spreads_cell_opened(news->layer, news->cell, news->kept);
     free(news);
@@ -51,6 +52,7 @@ static void tell_opened(void *arg)
 
 static void note_opened(struct layer *layer, unsigned cell, bool is_ours, bool kept)
 {
+    atomic_fetch_or(&layer->opens->untold, UINT64_C(1) << cell);
     atomic_fetch_and(&layer->opens->closed, ~(UINT64_C(1) << cell));
     struct news *news = memory_take(sizeof(*news));
     *news = (struct news){.layer = layer, .cell = cell, .is_ours = is_ours, .kept = kept};
@@ -81,13 +83,16 @@ uint64_t opens_closed_now(struct layer *layer)
     return atomic_load(&layer->opens->closed);
 }
 
-uint64_t opens_unknown(struct layer *layer)
+/* In the order in which a cell goes through these, so that it is met in one of them. */
+uint64_t opens_doubtful(struct layer *layer)
 {
-    uint64_t unknown = 0;
+    const struct opens *opens = layer->opens;
+    uint64_t cells = 0;
     for (unsigned cell = 0; cell < LIMIT_CELLS; cell++)
-        if (atomic_load(&layer->opens->looked_ns[cell]) <= cluster_changed_ns(layer->cluster, cell))
-            unknown |= UINT64_C(1) << cell;
-    return unknown;
+        if (atomic_load(&opens->looked_ns[cell]) <= cluster_changed_ns(layer->cluster, cell))
+            cells |= UINT64_C(1) << cell;
+    cells |= atomic_load(&opens->closed);
+    return cells | atomic_load(&opens->untold);
 }
 
 uint64_t opens_closed(struct outbox *outbox)

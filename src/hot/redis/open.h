@@ -18,6 +18,7 @@ struct leases;   /* lease.h */
 
 struct opens {
     _Atomic uint64_t closed; /* masks of cells */
+    _Atomic uint64_t untold; /* open, but the layer's thread has not heard of it */
     _Atomic uint64_t dirty;
     _Atomic uint64_t down_ns[LIMIT_CELLS]; /* ask.h: when to try again; 0 = it answers */
     /* When a look at the cell began that was answered. Written after what it has shown. */
@@ -35,9 +36,9 @@ void opens_saw(struct layer *layer, unsigned cell, bool is_open);
 /* The cells that are closed as far as we know. Any thread. */
 uint64_t opens_closed_now(struct layer *layer);
 
-/* The cells that nobody has looked at since they have the servers that they have: each may be
- * closed. Any thread. */
-uint64_t opens_unknown(struct layer *layer);
+/* The cells that are closed, that may be, since nobody has looked at them since they have the
+ * servers that they have, or that the layer still refuses ops of. Any thread. */
+uint64_t opens_doubtful(struct layer *layer);
 
 /* For the table of the outbox. */
 uint64_t opens_closed(struct outbox *outbox);

@@ -123,12 +123,10 @@ bool redis_hot_status(struct hot *hot, char *reason, size_t size)
     return err == ERR_OK;
 }
 
-/* What is looked at meanwhile is either still unknown or seen to be closed. */
 uint64_t redis_hot_doubtful(struct hot *hot)
 {
     assert(hot->ops == &redis_ops);
-    uint64_t unknown = opens_unknown(layer_of(hot));
-    return unknown | opens_closed_now(layer_of(hot));
+    return opens_doubtful(layer_of(hot));
 }
 
 /* --- opening --- */

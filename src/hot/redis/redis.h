@@ -42,8 +42,8 @@ enum err redis_hot_open(struct env *env, const struct redis_hot_options *options
 /* Is every cell in reach? If not, says why, for a person. Any thread; cheap. */
 bool redis_hot_status(struct hot *hot, char *reason, size_t size);
 
-/* The cells that may be closed, a bit each: those that are, and those that the relay has not looked
- * at since their server is there. Any thread; cheap. */
+/* The cells that may refuse ops, a bit each: those that are closed or have just been opened, and
+ * those that the relay has not looked at since their server is there. Any thread; cheap. */
 uint64_t redis_hot_doubtful(struct hot *hot);
 
 /* Its outbox, which lives as long as the layer. */
