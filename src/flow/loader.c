@@ -303,6 +303,7 @@ uint64_t loader_step(struct loader *loader)
 static void *run_thread(void *arg)
 {
     struct loader *loader = arg;
+    (void)open_reader(loader, NULL); /* so that nobody waits for a connection */
     while (!atomic_load(&loader->stop)) {
         uint64_t wait_ms = loader_step(loader);
         if (wait_ms > 0)
