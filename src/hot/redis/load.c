@@ -159,7 +159,8 @@ static bool claim(struct loads *loads)
         call_done(&calls[i]);
         if (!codes[i] && outcomes[i] == PUT_DONE) {
             wants_claimed(loads->wants, wanted[i].number);
-        } else if (!codes[i] && outcomes[i] == PUT_NO) {
+        } else if (codes[i] || outcomes[i] == PUT_NO) {
+            /* Those that do not answer are not even asked for a while: nor are we, at once. */
             let_wait(loads, wanted[i].number, ERR_COLD, OTHER_MS);
         } else {
             wants_end(loads->wants, wanted[i].number);
