@@ -93,13 +93,20 @@ static enum err write_marker(const struct move_options *options, struct error *e
     struct disk_file *file;
     enum err err =
         disk_open(options->env->disk, marker_path(options, path), DISK_CREATE, &file, error);
-    if (err)
-        return err == ERR_EXISTS ? ERR_OK : err;
-    err = disk_file_write(file, 0, text, (size_t)size, error);
-    if (!err)
-        err = disk_file_sync(file, error);
-    disk_file_close(file);
-    return err ? err : disk_sync_folder(options->env->disk, options->folder, error);
+    if (err && err != ERR_EXISTS)
+        return err;
+    if (!err) {
+        err = disk_file_write(file, 0, text, (size_t)size, error);
+        if (!err)
+            err = disk_file_sync(file, error);
+        disk_file_close(file);
+        if (err) { /* nothing is handed over, and nothing shall say so */
+            (void)disk_remove(options->env->disk, path, NULL);
+            return err;
+        }
+    }
+    /* Also of one that was there: whoever made it may have ended before this. */
+    return disk_sync_folder(options->env->disk, options->folder, error);
 }
 
 static enum err remove_marker(const struct move_options *options, struct error *error)
