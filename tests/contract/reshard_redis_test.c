@@ -3,7 +3,6 @@
  * Every writer has users of its own and knows what each of them holds: every answer is checked. The
  * events that came out of the outboxes are then applied as a store would do it, lane by lane in any
  * order that EVENT_AFTER allows: each must find what it says that was held before. */
-/* servers: redis */
 /* servers: cluster */
 #define RIG_REDIS
 #include "contract/hot_rig.h"

@@ -5,8 +5,9 @@ The cluster is put together by hand and not by `redis-cli --cluster create`, whi
 import contextlib
 import os
 import shutil
+import time
 
-from servers.process import HOST, Kept, free_port, wait_until
+from servers.process import HOST, Kept, StartError, free_port, wait_until
 from servers.proxy import Proxy
 from servers.redis_server import Redis, client_library
 
@@ -136,9 +137,11 @@ class RedisCluster(Kept):
     def failover(self, primary, force=False):
         """Lets a replica take over while the primary is well; with `force`, without asking it."""
         replica = wait_until(lambda: self.replica_of(primary), FORMED_WITHIN_S, "a replica in step")
-        replica.call("CLUSTER", "FAILOVER", *(["FORCE"] if force else []))
-        wait_until(lambda: replica.role() == "master" and self._role(primary) != "master",
-                   FORMED_WITHIN_S, "the replica's taking over")
+        deadline = time.monotonic() + FORMED_WITHIN_S
+        while not self._has_taken_over(replica, primary):
+            if time.monotonic() > deadline:
+                raise StartError("the replica does not take over")
+            self._ask_for_failover(replica, force)
         return replica
 
     def move_slots(self, slots, to, between=None):
@@ -151,6 +154,17 @@ class RedisCluster(Kept):
                 self._move_slot(slot, owner, to, between)
 
     # --- how ---
+
+    def _has_taken_over(self, replica, primary):
+        return self._role(replica) == "master" and self._role(primary) != "master"
+
+    def _ask_for_failover(self, replica, force):
+        """Redis gives up a failover that is not granted within five seconds, without a word."""
+        with contextlib.suppress(client_library().RedisError):  # it may be the primary by now
+            replica.call("CLUSTER", "FAILOVER", *(["FORCE"] if force else []))
+        with contextlib.suppress(StartError):
+            wait_until(lambda: replica.role() == "master", 7, "the replica's taking over")
+        time.sleep(0.1)
 
     def _form(self):
         primaries = self.nodes[:self.primary_count]

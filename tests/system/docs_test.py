@@ -154,10 +154,11 @@ def run_listener(step, port, meanwhile):
     """What a subscriber prints while `meanwhile()` is done in another window."""
     words = shlex.split(step.command)
     command = ["redis-cli", "--no-raw", *on_port(words[1:], port)]
-    with tempfile.TemporaryFile("w+") as output:
+    with tempfile.NamedTemporaryFile("w") as output:
         def printed():
-            output.seek(0)
-            return lines_of(output.read())
+            # Opened anew: to seek in `output` would move where the listener writes, too.
+            with open(output.name, encoding="utf-8") as text:
+                return lines_of(text.read())
         with subprocess.Popen(command, stdout=output, stdin=subprocess.DEVNULL) as listener:
             tallyd.wait_until(lambda: "subscribe" in "".join(printed()), 10, "it subscribes")
             others = meanwhile()
