@@ -1,0 +1,179 @@
+// The frame around all pages: where one is, where one can go, and whether the server is there.
+
+import { lazy, Suspense, useEffect, useState } from "react";
+import { Link, Route, Router, Switch, useLocation } from "wouter";
+import { useHashLocation } from "wouter/use-hash-location";
+import { ask, hasPassword, setPassword } from "./lib/api";
+import { changes } from "./lib/changes";
+import { useStored, useStreamState } from "./lib/hooks";
+import { Button, Field, fieldLook } from "./parts/basics";
+import { Dialog } from "./parts/dialog";
+import { Icon, type IconName } from "./parts/icons";
+import { Notices } from "./parts/notices";
+import { Feed } from "./pages/feed";
+
+const Overview = lazy(() => import("./pages/overview"));
+const Counters = lazy(() => import("./pages/counters"));
+const Counter = lazy(() => import("./pages/counter"));
+const Pipeline = lazy(() => import("./pages/pipeline"));
+const Users = lazy(() => import("./pages/users"));
+
+const places: { to: string; name: string; icon: IconName }[] = [
+  { to: "/", name: "Feed", icon: "feed" },
+  { to: "/overview", name: "Overview", icon: "overview" },
+  { to: "/counters", name: "Counters", icon: "counters" },
+  { to: "/pipeline", name: "Pipeline", icon: "pipeline" },
+  { to: "/users", name: "Users", icon: "users" },
+];
+
+function Places({ look }: { look: "side" | "bottom" }) {
+  const [location] = useLocation();
+  const isSide = look === "side";
+  return (
+    <ul className={isSide ? "flex flex-col gap-1" : "grid grid-cols-5"}>
+      {places.map(({ to, name, icon }) => {
+        const isHere = to === "/" ? location === "/" : location.startsWith(to);
+        return (
+          <li key={to}>
+            <Link href={to} aria-current={isHere ? "page" : undefined}
+              className={`flex items-center rounded-lg font-medium ${
+                isSide ? "h-9 gap-3 px-3 text-sm" : "h-14 flex-col justify-center gap-1 text-xs"
+              } ${isHere ? "bg-accent-soft text-accent-text" : "text-soft hover:bg-raised hover:text-ink"}`}>
+              <Icon name={icon} />
+              {name}
+            </Link>
+          </li>
+        );
+      })}
+    </ul>
+  );
+}
+
+function ThemeButton() {
+  const [theme, setTheme] = useStored("theme", "auto");
+  const next = theme === "auto" ? "light" : theme === "light" ? "dark" : "auto";
+  useEffect(() => {
+    document.documentElement.dataset.theme = theme;
+  }, [theme]);
+  const icon: IconName = theme === "light" ? "sun" : theme === "dark" ? "moon" : "auto";
+  return (
+    <button type="button" className="rounded-lg p-2 text-soft hover:bg-raised hover:text-ink"
+      title={`Theme: ${theme}. Next: ${next}`} aria-label={`Theme: ${theme}. Change to ${next}`} onClick={() => setTheme(next)}>
+      <Icon name={icon} />
+    </button>
+  );
+}
+
+/** Says that the server is gone, and goes away when it is back. */
+function useServer(): boolean {
+  const [isUp, setUp] = useState(true);
+  useEffect(() => {
+    let timer: ReturnType<typeof setTimeout>;
+    let isEnded = false;
+    const look = async () => {
+      const now = await ask("/livez").then(() => true, () => false);
+      if (isEnded) return;
+      setUp((before) => {
+        if (now && !before) changes.hurry();
+        return now;
+      });
+      timer = setTimeout(look, now ? 3000 : 1000);
+    };
+    void look();
+    return () => {
+      isEnded = true;
+      clearTimeout(timer);
+    };
+  }, []);
+  return isUp;
+}
+
+function LiveMark({ isUp }: { isUp: boolean }) {
+  const stream = useStreamState();
+  const isLive = isUp && stream !== "down";
+  return (
+    <span role="status" className="flex items-center gap-2 text-xs font-medium text-soft">
+      <span className={`size-2 rounded-full ${isLive ? "bg-good" : "bg-bad"}`} />
+      {isLive ? "Connected" : "Not connected"}
+    </span>
+  );
+}
+
+function SignIn() {
+  const [isAsked, setAsked] = useState(false);
+  const [password, setTyped] = useState("");
+  useEffect(() => {
+    const onRefused = () => setAsked(true);
+    window.addEventListener("tally:unauthorized", onRefused);
+    return () => window.removeEventListener("tally:unauthorized", onRefused);
+  }, []);
+  if (!isAsked) return null;
+  const signIn = () => {
+    setPassword(password);
+    window.location.reload();
+  };
+  return (
+    <Dialog title="This server asks for a password" onClose={() => setAsked(false)}>
+      <form className="flex flex-col gap-4" onSubmit={(event) => { event.preventDefault(); signIn(); }}>
+        {hasPassword() && <p className="text-sm text-bad">The password was not right.</p>}
+        <Field label="Password">
+          <input type="password" className={fieldLook} autoComplete="current-password" value={password}
+            onChange={(event) => setTyped(event.target.value)} />
+        </Field>
+        <div className="flex justify-end"><Button type="submit" look="main">Sign in</Button></div>
+      </form>
+    </Dialog>
+  );
+}
+
+function Frame() {
+  const isUp = useServer();
+  return (
+    <div className="min-h-dvh lg:grid lg:grid-cols-[13rem_minmax(0,1fr)]">
+      <a href="#main" className="sr-only focus:not-sr-only focus:absolute focus:z-50 focus:m-2 focus:rounded focus:bg-panel focus:p-2"
+        onClick={(event) => { event.preventDefault(); document.getElementById("main")?.focus(); }}>
+        Skip to the content
+      </a>
+      <header className="sticky top-0 z-30 flex h-14 items-center justify-between border-b border-line bg-panel px-4 lg:fixed lg:inset-y-0
+        lg:h-auto lg:w-52 lg:flex-col lg:items-stretch lg:justify-start lg:gap-6 lg:border-r lg:border-b-0 lg:p-4">
+        <Link href="/" className="flex items-center gap-2 rounded-lg text-lg font-semibold tracking-tight" aria-label="Tally, to the feed">
+          <img src="/page/mark.svg" alt="" className="size-7" width={28} height={28} />
+          Tally
+        </Link>
+        <nav aria-label="Pages" className="hidden lg:block"><Places look="side" /></nav>
+        <div className="flex items-center gap-3 lg:mt-auto lg:justify-between">
+          <LiveMark isUp={isUp} />
+          <ThemeButton />
+        </div>
+      </header>
+      <div className="lg:col-start-2">
+        {!isUp && (
+          <div role="alert" className="sticky top-14 z-20 border-b border-line bg-bad-soft px-4 py-2 text-sm font-medium text-bad lg:top-0">
+            The server cannot be reached. What you see may be old; the page goes on by itself when it is back.
+          </div>
+        )}
+        <main id="main" tabIndex={-1} className="mx-auto w-full max-w-6xl px-4 pt-6 pb-24 outline-none lg:px-8 lg:pb-10">
+          <Suspense fallback={<p className="text-sm text-soft">Loading…</p>}>
+            <Switch>
+              <Route path="/" component={Feed} />
+              <Route path="/overview" component={Overview} />
+              <Route path="/counters" component={Counters} />
+              <Route path="/counters/:id">{({ id }) => <Counter key={id} id={decodeURIComponent(id)} />}</Route>
+              <Route path="/pipeline" component={Pipeline} />
+              <Route path="/users"><Users /></Route>
+              <Route path="/users/:user">{({ user }) => <Users user={decodeURIComponent(user)} />}</Route>
+              <Route>There is no such page. <Link href="/" className="text-accent-text underline">To the feed</Link></Route>
+            </Switch>
+          </Suspense>
+        </main>
+      </div>
+      <nav aria-label="Pages" className="fixed inset-x-0 bottom-0 z-30 border-t border-line bg-panel px-1 lg:hidden"><Places look="bottom" /></nav>
+      <SignIn />
+      <Notices />
+    </div>
+  );
+}
+
+export function App() {
+  return <Router hook={useHashLocation}><Frame /></Router>;
+}

@@ -1,0 +1,1 @@
+customElements.define("tally-reactions", class extends HTMLElement {});

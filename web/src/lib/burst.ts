@@ -1,0 +1,68 @@
+// A post goes viral: a bounded burst of likes by many users, so that one can watch what the server makes of it.
+
+import { ask, asProblem, newKey, type Problem } from "./api";
+
+export interface BurstState {
+  wanted: number;
+  sent: number;
+  failed: number;
+  perSecond: number;
+  isOver: boolean;
+  problem?: Problem;
+}
+
+const LINES = 500; // of a batch
+const SENDERS = 3;
+const TRIES = 5;
+const WAIT_MS = 250;
+
+function linesOf(item: string, crowd: string, from: number, count: number): string {
+  let lines = "";
+  for (let i = from; i < from + count; i++)
+    lines += `${JSON.stringify({ op: "like", item, user: `${crowd}-${i}` })}\n`;
+  return lines;
+}
+
+/** Sent again with the same key if there was no answer: no like counts twice. */
+async function sendBatch(lines: string, signal: AbortSignal): Promise<number> {
+  const key = newKey();
+  for (let tries = 1; ; tries++) {
+    try {
+      const answer = await (await ask("/v1/batch", { lines, key, signal })).text();
+      return answer.split("\n").filter((line) => line.includes('"status":200')).length;
+    } catch (error) {
+      if (signal.aborted || tries === TRIES || !asProblem(error).mayTryAgain) throw error;
+      await new Promise((done) => setTimeout(done, WAIT_MS * tries));
+    }
+  }
+}
+
+/** Until all are sent, the signal is given, or the server refuses. */
+export async function runBurst(item: string, wanted: number, signal: AbortSignal, onState: (state: BurstState) => void): Promise<void> {
+  const crowd = `crowd-${Math.random().toString(36).slice(2, 8)}`;
+  const started = performance.now();
+  const state: BurstState = { wanted, sent: 0, failed: 0, perSecond: 0, isOver: false };
+  let next = 0;
+  const tell = () => {
+    state.perSecond = state.sent / Math.max((performance.now() - started) / 1000, 0.001);
+    onState({ ...state });
+  };
+  const sender = async () => {
+    while (next < wanted && !signal.aborted && !state.problem) {
+      const from = next;
+      const count = Math.min(LINES, wanted - from);
+      next += count;
+      try {
+        const done = await sendBatch(linesOf(item, crowd, from, count), signal);
+        state.sent += done;
+        state.failed += count - done;
+      } catch (error) {
+        if (!signal.aborted) state.problem = asProblem(error);
+      }
+      tell();
+    }
+  };
+  await Promise.all(Array.from({ length: SENDERS }, sender));
+  state.isOver = true;
+  tell();
+}

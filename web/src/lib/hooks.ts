@@ -1,0 +1,81 @@
+// What components share: values that live outside of them.
+
+import { useCallback, useEffect, useRef, useState, useSyncExternalStore } from "react";
+import { asProblem, type Problem } from "./api";
+import { changes, type StreamState } from "./changes";
+
+/** The value of a counter, live; null = it is not there, undefined = not known yet. */
+export function useLive(id: string): string | null | undefined {
+  const [value, setValue] = useState<string | null | undefined>(undefined);
+  useEffect(() => {
+    setValue(undefined);
+    return changes.subscribe(id, (change) => setValue(change.value));
+  }, [id]);
+  return value;
+}
+
+export function useStreamState(): StreamState {
+  return useSyncExternalStore(
+    (listener) => changes.onState(listener),
+    () => changes.state,
+  );
+}
+
+/** Something small that this browser remembers. */
+export function useStored(name: string, first: string): [string, (value: string) => void] {
+  const key = `tally.${name}`;
+  const [value, setValue] = useState(() => localStorage.getItem(key) ?? first);
+  const set = useCallback(
+    (next: string) => {
+      localStorage.setItem(key, next);
+      setValue(next);
+    },
+    [key],
+  );
+  return [value, set];
+}
+
+export interface Loaded<T> {
+  data: T | undefined;
+  problem: Problem | undefined; // of the last try; data may be of an earlier one
+  reload: () => void;
+}
+
+const AGAIN_MS = 2000;
+
+/** Asks, and asks again every so often, or when the server was down. What comes late for another question is dropped. */
+export function useLoaded<T>(load: (signal: AbortSignal) => Promise<T>, question: string, everyMs = 0): Loaded<T> {
+  const [state, setState] = useState<{ question: string; data?: T; problem?: Problem }>({ question });
+  const [turn, setTurn] = useState(0);
+  const latest = useRef(load);
+  latest.current = load;
+  useEffect(() => {
+    const stop = new AbortController();
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const round = async () => {
+      let isDown = false;
+      try {
+        const data = await latest.current(stop.signal);
+        if (!stop.signal.aborted) setState({ question, data });
+      } catch (error) {
+        if (stop.signal.aborted) return;
+        const problem = asProblem(error);
+        isDown = problem.mayTryAgain;
+        setState((before) => ({ question, data: before.question === question ? before.data : undefined, problem }));
+      }
+      const waitMs = everyMs || (isDown ? AGAIN_MS : 0); // the page recovers by itself
+      if (waitMs && !stop.signal.aborted) timer = setTimeout(round, waitMs);
+    };
+    void round();
+    return () => {
+      stop.abort();
+      clearTimeout(timer);
+    };
+  }, [question, everyMs, turn]);
+  const isCurrent = state.question === question;
+  return {
+    data: isCurrent ? state.data : undefined,
+    problem: isCurrent ? state.problem : undefined,
+    reload: useCallback(() => setTurn((n) => n + 1), []),
+  };
+}

@@ -1,0 +1,5 @@
+import { PageTitle } from "../parts/basics";
+
+export default function Overview() {
+  return <PageTitle title="Overview" />;
+}

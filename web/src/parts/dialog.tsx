@@ -1,0 +1,61 @@
+// Questions that must be answered first: the browser's own dialog keeps focus and keyboard right.
+
+import { useEffect, useRef, useState, type ReactNode } from "react";
+import { asProblem, type Problem } from "../lib/api";
+import { Button, Field, fieldLook, Trouble } from "./basics";
+
+export function Dialog({ title, children, onClose }: { title: string; children: ReactNode; onClose: () => void }) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  useEffect(() => {
+    dialog.current?.showModal();
+  }, []);
+  return (
+    <dialog ref={dialog} aria-label={title} onClose={onClose}
+      className="m-auto w-[min(32rem,calc(100vw-2rem))] rounded-xl border border-line bg-panel p-5 text-ink shadow-xl backdrop:bg-black/50">
+      <h2 className="mb-3 text-base font-semibold break-words">{title}</h2>
+      {children}
+    </dialog>
+  );
+}
+
+/** "Are you sure?"; with `word`, that has to be typed first. */
+export function Confirm({ title, children, action, word, onConfirm, onClose }: {
+  title: string;
+  children: ReactNode;
+  action: string;
+  word?: string;
+  onConfirm: () => Promise<void>;
+  onClose: () => void;
+}) {
+  const [typed, setTyped] = useState("");
+  const [isBusy, setBusy] = useState(false);
+  const [problem, setProblem] = useState<Problem>();
+  const confirm = async () => {
+    setBusy(true);
+    setProblem(undefined);
+    try {
+      await onConfirm();
+      onClose();
+    } catch (error) {
+      setProblem(asProblem(error));
+      setBusy(false);
+    }
+  };
+  return (
+    <Dialog title={title} onClose={onClose}>
+      <form className="flex flex-col gap-4" onSubmit={(event) => { event.preventDefault(); void confirm(); }}>
+        <div className="text-sm text-soft">{children}</div>
+        {word !== undefined && (
+          <Field label={`Type ${word} to go on`}>
+            <input className={fieldLook} value={typed} autoComplete="off" onChange={(event) => setTyped(event.target.value)} />
+          </Field>
+        )}
+        {problem && <Trouble problem={problem} />}
+        <div className="flex justify-end gap-2">
+          <Button onClick={onClose}>Cancel</Button>
+          <Button type="submit" look="danger" disabled={isBusy || (word !== undefined && typed !== word)}>{action}</Button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}
