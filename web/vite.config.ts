@@ -4,6 +4,7 @@ import { defineConfig } from "vitest/config";
 
 // With `npm run dev` the page comes from Vite and everything else from a tallyd that runs already.
 const server = process.env.TALLY_URL ?? "http://127.0.0.1:3001";
+const proxy = { target: server, changeOrigin: true, headers: { Origin: server } };
 
 export default defineConfig({
   plugins: [react(), tailwind()],
@@ -16,6 +17,6 @@ export default defineConfig({
     modulePreload: { polyfill: false },
     target: "es2022",
   },
-  server: { proxy: { "/v1": server, "/readyz": server, "/metrics": server } },
+  server: { proxy: Object.fromEntries(["/v1", "/livez", "/readyz", "/metrics"].map((path) => [path, proxy])) },
   test: { environment: "jsdom", include: ["src/**/*.test.{ts,tsx}"] },
 });

@@ -135,7 +135,11 @@ export const api = {
     kind === null
       ? call<Reacted>(path("/v1/items/", item, "/reactions/", user), { method: "DELETE", key })
       : call<Reacted>(path("/v1/items/", item, "/reactions/", user), { method: "PUT", json: { kind }, key }),
-  item: (item: string) => call<{ item: string; counts: Counts; as_of: string }>(path("/v1/items/", item)),
+  /** Of many counters at once; what is not there counts as null. */
+  values: (ids: string[]) =>
+    call<{ counters: { id: string; value: string | null }[]; as_of: string }>(
+      `/v1/counters?ids=${ids.map(encodeURIComponent).join(",")}`,
+    ),
   mine: (user: string, items: string[]) =>
     call<{ reactions: { item: string; reaction: string | null }[] }>("/v1/reactions/mine", { json: { user, items } }),
 };

@@ -22,8 +22,8 @@ const FIRST_WAIT_MS = 300;
 export function moved(counts: Counts, from: string | null, to: string | null): Counts {
   if (from === to) return counts;
   const next = { ...counts };
-  if (from !== null && next[from] !== undefined && next[from] !== "0") next[from] = plus(next[from], -1);
-  if (to !== null && next[to] !== undefined) next[to] = plus(next[to], 1);
+  if (from !== null && (next[from] ?? "0") !== "0") next[from] = plus(next[from]!, -1);
+  if (to !== null) next[to] = plus(next[to] ?? "0", 1);
   return next;
 }
 

@@ -2,7 +2,7 @@
 
 import { useCallback, useEffect, useMemo, useRef, useState, useSyncExternalStore } from "react";
 import { Link } from "wouter";
-import { api, call, type Problem } from "../lib/api";
+import { api, call, type Counts, type Problem } from "../lib/api";
 import { runBurst, type BurstState } from "../lib/burst";
 import { changes } from "../lib/changes";
 import { exact, figure } from "../lib/format";
@@ -27,6 +27,8 @@ const posts: Post[] = [
 ];
 
 const users = ["ann", "ben", "cho", "dana"];
+const usualKinds = ["like", "dislike"];
+const KINDS_SHOWN = 6;
 const bursts = [1_000, 10_000, 100_000];
 
 const labels: Record<string, [give: string, take: string]> = {
@@ -36,6 +38,10 @@ const labels: Record<string, [give: string, take: string]> = {
 
 function labelOf(kind: string, isHeld: boolean): string {
   return labels[kind]?.[isHeld ? 1 : 0] ?? (isHeld ? `Take ${kind} back` : kind);
+}
+
+function pastOf(kind: string): string {
+  return kind === "like" ? "Liked" : kind === "dislike" ? "Disliked" : `“${kind}”`;
 }
 
 function initials(name: string): string {
@@ -61,54 +67,54 @@ function ReactionButton({ kind, count, isHeld, isKnown, onClick }: {
   );
 }
 
-/** Goes viral: watch the number, then look at the pipeline and the shards. */
-function Viral({ item }: { item: string }) {
-  const [state, setState] = useState<BurstState>();
-  const [size, setSize] = useState(String(bursts[1]));
-  const stop = useRef<AbortController>(undefined);
-  useEffect(() => () => stop.current?.abort(), []);
-  const start = () => {
-    stop.current = new AbortController();
-    setState({ wanted: Number(size), sent: 0, failed: 0, perSecond: 0, isOver: false });
-    void runBurst(item, Number(size), stop.current.signal, setState);
-  };
-  const isRunning = state !== undefined && !state.isOver;
+/** A burst that is under way or over, and where to watch what it does. */
+function BurstReport({ item, state, onAgain }: { item: string; state: BurstState; onAgain: () => void }) {
+  const end = !state.isOver || state.problem ? "" : state.sent === state.wanted ? " Done." : " Stopped.";
   return (
-    <div className="flex flex-col gap-3 border-t border-line px-4 py-3 sm:px-5">
-      <div className="flex flex-wrap items-center gap-2">
-        {isRunning ? (
-          <Button icon="close" onClick={() => stop.current?.abort()}>Stop</Button>
-        ) : (
-          <Button icon="rocket" onClick={start}>Go viral</Button>
-        )}
-        <select aria-label="How many likes" className={`${fieldLook} w-auto!`} value={size} disabled={isRunning}
-          onChange={(event) => setSize(event.target.value)}>
-          {bursts.map((count) => <option key={count} value={count}>{exact(String(count))} likes</option>)}
-        </select>
-        <span className="grow" />
-        <Link href={`/counters/${encodeURIComponent(`${item}/like`)}`} className="text-sm font-medium text-accent-text hover:underline">
-          See its shards
-        </Link>
-        <Link href="/overview" className="text-sm font-medium text-accent-text hover:underline">Watch the server</Link>
+    <div className="flex flex-col gap-2 border-t border-line px-4 py-3 text-xs text-soft sm:px-5">
+      <progress className="h-2 w-full accent-accent" max={state.wanted} value={state.sent} aria-label="Likes sent" />
+      <div className="flex flex-wrap items-center justify-between gap-x-4 gap-y-1">
+        <p role="status" className="tabular-nums">
+          {exact(String(state.sent))} of {exact(String(state.wanted))} likes, each by another user
+          {state.sent > 0 && <>; {figure(state.perSecond)} per second</>}
+          {state.failed > 0 && <>; {exact(String(state.failed))} refused</>}.{end}
+        </p>
+        <p className="flex gap-4 font-medium text-accent-text">
+          <Link href={`/counters/${encodeURIComponent(`${item}/like`)}`} className="hover:underline">See its shards</Link>
+          <Link href="/overview" className="hover:underline">Watch the server</Link>
+        </p>
       </div>
-      {state && (
-        <div className="flex flex-col gap-1.5 text-xs text-soft">
-          <progress className="h-2 w-full overflow-hidden rounded-full accent-accent" max={state.wanted} value={state.sent}
-            aria-label="Likes sent" />
-          <p role="status" className="tabular-nums">
-            {exact(String(state.sent))} of {exact(String(state.wanted))} likes by as many users
-            {state.sent > 0 && <>, {figure(state.perSecond)} per second</>}
-            {state.failed > 0 && <>, {exact(String(state.failed))} refused</>}
-            {state.isOver && !state.problem && (state.sent === state.wanted ? ". Done." : ". Stopped.")}
-          </p>
-          {state.problem && <Trouble problem={state.problem} onAgain={start} />}
-        </div>
-      )}
+      {state.problem && <Trouble problem={state.problem} onAgain={onAgain} />}
     </div>
   );
 }
 
-function PostCard({ post, user, kinds, held }: { post: Post; user: string; kinds: string[]; held: string | null | undefined }) {
+function useBurst(item: string) {
+  const [state, setState] = useState<BurstState>();
+  const stop = useRef<AbortController>(undefined);
+  useEffect(() => () => stop.current?.abort(), []);
+  const start = (size: number) => {
+    stop.current = new AbortController();
+    setState({ wanted: size, sent: 0, failed: 0, perSecond: 0, isOver: false });
+    void runBurst(item, size, stop.current.signal, setState);
+  };
+  return { state, start, stop: () => stop.current?.abort(), isRunning: state !== undefined && !state.isOver };
+}
+
+interface Known {
+  held: string | null;
+  counts: Counts;
+  at: string;
+}
+
+function PostCard({ post, user, kinds, known, burstSize }: {
+  post: Post;
+  user: string;
+  kinds: string[];
+  known: Known | undefined;
+  burstSize: number;
+}) {
+  const burst = useBurst(post.item);
   const onProblem = useCallback(
     (problem: Problem, wanted: string | null) =>
       notify("bad", `${wanted ? `Your ${wanted}` : "Your change"} on ${post.author}’s post was not taken: ${problem.text}`),
@@ -116,10 +122,9 @@ function PostCard({ post, user, kinds, held }: { post: Post; user: string; kinds
   );
   const reactions = useMemo(() => new ItemReactions(post.item, user, onProblem), [post.item, user, onProblem]);
   const shown = useSyncExternalStore(reactions.subscribe, reactions.getShown);
-  const counts = useLoaded(() => api.item(post.item), post.item);
   useEffect(() => {
-    if (counts.data && held !== undefined) reactions.known(held, counts.data.counts, counts.data.as_of);
-  }, [reactions, counts.data, held]);
+    if (known) reactions.known(known.held, known.counts, known.at);
+  }, [reactions, known]);
   useEffect(() => {
     const ends = kinds.map((kind) =>
       changes.subscribe(`${post.item}/${kind}`, (change) => reactions.live(kind, change.value ?? "0", change.as_of)));
@@ -140,13 +145,19 @@ function PostCard({ post, user, kinds, held }: { post: Post; user: string; kinds
         <p className="text-[0.95rem] leading-relaxed break-words">{post.text}</p>
         <div className="flex flex-wrap items-center gap-2">
           {kinds.map((kind) => (
-            <ReactionButton key={kind} kind={kind} count={shown.counts[kind]} isHeld={shown.held === kind} isKnown={shown.isKnown}
+            <ReactionButton key={kind} kind={kind} count={shown.isKnown ? shown.counts[kind] ?? "0" : undefined} isHeld={shown.held === kind} isKnown={shown.isKnown}
               onClick={() => reactions.click(kind)} />
           ))}
-          {shown.held && <span className="text-xs text-soft">{shown.held === "like" ? "Liked" : `“${shown.held}”`} by you</span>}
+          {shown.held && <span className="text-xs text-soft">{pastOf(shown.held)} by you</span>}
+          <span className="grow" />
+          {burst.isRunning ? (
+            <Button look="quiet" icon="close" onClick={burst.stop}>Stop</Button>
+          ) : (
+            <Button look="quiet" icon="rocket" onClick={() => burst.start(burstSize)}>Go viral</Button>
+          )}
         </div>
       </article>
-      <Viral item={post.item} />
+      {burst.state && <BurstReport item={post.item} state={burst.state} onAgain={() => burst.start(burstSize)} />}
     </Card>
   );
 }
@@ -156,7 +167,7 @@ function UserPicker({ user, onChange }: { user: string; onChange: (user: string)
   useEffect(() => setTyped(user), [user]);
   const take = () => typed.trim() && onChange(typed.trim());
   return (
-    <form className="w-44" onSubmit={(event) => { event.preventDefault(); take(); }}>
+    <form className="w-32" onSubmit={(event) => { event.preventDefault(); take(); }}>
       <Field label="You are">
         <input className={fieldLook} value={typed} list="users" maxLength={256} autoComplete="off" spellCheck={false}
           onChange={(event) => setTyped(event.target.value)} onBlur={take} />
@@ -166,21 +177,46 @@ function UserPicker({ user, onChange }: { user: string; onChange: (user: string)
   );
 }
 
+/** What the user holds on all posts, and their counts. */
+async function loadKnown(user: string, kinds: string[]): Promise<Map<string, Known>> {
+  if (kinds.length === 0) return new Map();
+  const items = posts.map((post) => post.item);
+  const [mine, values] = await Promise.all([
+    api.mine(user, items),
+    api.values(items.flatMap((item) => kinds.map((kind) => `${item}/${kind}`))),
+  ]);
+  const counts = new Map(values.counters.map((counter) => [counter.id, counter.value ?? "0"]));
+  return new Map(mine.reactions.map(({ item, reaction }) => [
+    item,
+    { held: reaction, at: values.as_of, counts: Object.fromEntries(kinds.map((kind) => [kind, counts.get(`${item}/${kind}`) ?? "0"])) },
+  ]));
+}
+
 export function Feed() {
   const [user, setUser] = useStored("user", users[0]!);
+  const [burstSize, setBurstSize] = useStored("burst", String(bursts[1]));
   const status = useLoaded(() => call<{ kinds: string[] }>("/v1/status"), "kinds");
-  const mine = useLoaded(() => api.mine(user, posts.map((post) => post.item)), user);
-  const kinds = useMemo(() => status.data?.kinds.slice(0, 6) ?? ["like", "dislike"], [status.data]);
-  const held = (item: string) => mine.data?.reactions.find((reaction) => reaction.item === item)?.reaction;
+  const kinds = useMemo(() => status.data?.kinds.slice(0, KINDS_SHOWN) ?? [], [status.data]);
+  const known = useLoaded(() => loadKnown(user, kinds), `${user} ${kinds.join(" ")}`);
   return (
     <div className="mx-auto max-w-2xl">
-      <PageTitle title="Feed" aside={<UserPicker user={user} onChange={setUser} />}>
+      <PageTitle title="Feed" aside={
+        <div className="flex gap-3">
+          <Field label="Going viral is">
+            <select className={fieldLook} value={burstSize} onChange={(event) => setBurstSize(event.target.value)}>
+              {bursts.map((count) => <option key={count} value={count}>{exact(String(count))} likes</option>)}
+            </select>
+          </Field>
+          <UserPicker user={user} onChange={setUser} />
+        </div>
+      }>
         Each click is one event on its way through Tally. Open this page twice: both see the same numbers move.
       </PageTitle>
       <div className="flex flex-col gap-4">
-        {mine.problem && <Trouble problem={mine.problem} onAgain={mine.reload} />}
+        {known.problem && <Trouble problem={known.problem} onAgain={known.reload} />}
         {posts.map((post) => (
-          <PostCard key={post.item} post={post} user={user} kinds={kinds} held={mine.data ? held(post.item) ?? null : undefined} />
+          <PostCard key={post.item} post={post} user={user} kinds={kinds.length ? kinds : usualKinds} known={known.data?.get(post.item)}
+            burstSize={Number(burstSize)} />
         ))}
       </div>
     </div>
