@@ -1,5 +1,156 @@
-import { PageTitle } from "../parts/basics";
+// All counters: found by a pattern, sorted, live.
+
+import { useCallback, useDeferredValue, useEffect, useMemo, useState } from "react";
+import { Link } from "wouter";
+import { call, newKey, query, type Counts, type Page } from "../lib/api";
+import { exact } from "../lib/format";
+import { useLive } from "../lib/hooks";
+import { usePaged } from "../lib/pages";
+import { Badge, Button, Card, Count, Empty, Field, fieldLook, PageTitle, Trouble } from "../parts/basics";
+import { Cell, HeadCell, Rows } from "../parts/rows";
+import { TaskNote } from "../parts/task";
+
+interface Listed {
+  id: string;
+  value?: string;
+  counts?: Counts;
+  hot: boolean;
+}
+
+interface Row {
+  id: string;
+  item: string | null; // of a reaction
+  value: string;
+  isHot: boolean;
+}
+
+type Sort = "id" | "value" | "none";
+
+const COLUMNS = "grid-cols-[minmax(0,1fr)_7rem_5rem] sm:grid-cols-[minmax(0,1fr)_10rem_8rem_6rem]";
+const PAGE = 1000;
+const MOST = 100_000; // more than that nobody looks through
+
+/** What somebody types is a part of the name, unless it is a pattern already. */
+export function patternOf(typed: string): string {
+  if (typed === "") return "*";
+  return /[*?[\]]/.test(typed) ? typed : `*${typed}*`;
+}
+
+/** An item has a counter for each kind of reaction. */
+export function rowsOf(listed: Listed[]): Row[] {
+  return listed.flatMap(({ id, value, counts, hot }): Row[] =>
+    counts
+      ? Object.entries(counts).map(([kind, count]) => ({ id: `${id}/${kind}`, item: id, value: count, isHot: hot }))
+      : [{ id, item: null, value: value ?? "0", isHot: hot }]);
+}
+
+/** Of decimals of any size, as text: a hundred thousand are compared in no time. */
+export function compareValues(a: string, b: string): number {
+  const isMinus = a.startsWith("-");
+  if (isMinus !== b.startsWith("-")) return isMinus ? -1 : 1;
+  const order = a.length !== b.length ? a.length - b.length : a < b ? -1 : a > b ? 1 : 0;
+  return isMinus ? -order : order;
+}
+
+export function sorted(rows: Row[], sort: Sort, isDown: boolean): Row[] {
+  if (sort === "none") return rows;
+  const sign = isDown ? -1 : 1;
+  return [...rows].sort((a, b) => sign * (sort === "id" ? (a.id < b.id ? -1 : 1) : compareValues(a.value, b.value)));
+}
+
+function SortHead({ name, sort, now, isDown, onSort, className = "" }: {
+  name: string;
+  sort: Sort;
+  now: Sort;
+  isDown: boolean;
+  onSort: (sort: Sort) => void;
+  className?: string;
+}) {
+  const isNow = sort === now;
+  return (
+    <div role="columnheader" aria-sort={isNow ? (isDown ? "descending" : "ascending") : "none"} className={className}>
+      <button type="button" className="inline-flex items-center gap-1 rounded px-1 py-0.5 hover:bg-raised hover:text-ink" onClick={() => onSort(sort)}>
+        {name}
+        <span aria-hidden="true" className={isNow ? "" : "invisible"}>{isDown ? "↓" : "↑"}</span>
+      </button>
+    </div>
+  );
+}
+
+function LiveCount({ row }: { row: Row }) {
+  const live = useLive(row.id);
+  return <Count value={live ?? row.value} className="font-medium" />;
+}
 
 export default function Counters() {
-  return <PageTitle title="Counters" />;
+  const [typed, setTyped] = useState("");
+  const match = patternOf(useDeferredValue(typed.trim()));
+  const [sort, setSort] = useState<Sort>("value");
+  const [isDown, setDown] = useState(true);
+  const [task, setTask] = useState<number>();
+  const listed = usePaged<Listed>(async (cursor, signal) => {
+    const page = await call<Page & { counters: Listed[] }>(`/v1/counters${query({ match, cursor, limit: PAGE })}`, { signal });
+    return { ...page, rows: page.counters };
+  }, match);
+  const { more, isLoading, isWhole } = listed;
+  const isFull = listed.rows.length >= MOST;
+  useEffect(() => {
+    if (!isLoading && !isWhole && !isFull && !listed.problem) more();
+  }, [more, isLoading, isWhole, isFull, listed.problem, listed.rows.length]);
+  const shownRows = useDeferredValue(listed.rows); // sorting may lag behind, typing may not
+  const rows = useMemo(() => sorted(rowsOf(shownRows), sort, isDown), [shownRows, sort, isDown]);
+  const onSort = useCallback((next: Sort) => {
+    setDown((before) => (next === sort ? !before : next === "value"));
+    setSort(next);
+  }, [sort]);
+  const recount = async () => {
+    setTask((await call<{ task: number }>("/v1/recounts", { json: { match }, key: newKey() })).task);
+  };
+  const foot = `${exact(String(rows.length))} counters${isWhole ? "" : isFull ? "; there are more: narrow the search" : ", loading more…"}`;
+  return (
+    <>
+      <PageTitle title="Counters" aside={<Button icon="check" onClick={() => void recount()}>Recount these</Button>}>
+        Everything that is counted, in memory or not. Values move while you look at them.
+      </PageTitle>
+      {task !== undefined && <div className="mb-4"><TaskNote task={task} /></div>}
+      <form role="search" className="mb-4 max-w-md" onSubmit={(event) => event.preventDefault()}>
+        <Field label="Part of a name, or a pattern such as video*/like">
+          <input type="search" className={fieldLook} value={typed} spellCheck={false} autoComplete="off" placeholder="*"
+            onChange={(event) => setTyped(event.target.value)} />
+        </Field>
+      </form>
+      {listed.problem && <div className="mb-4"><Trouble problem={listed.problem} onAgain={listed.reload} /></div>}
+      <Card>
+        {rows.length === 0 && isWhole ? (
+          <Empty icon="counters" title={match === "*" ? "Nothing is counted yet" : "Nothing has such a name"}>
+            {match === "*" ? (
+              <>A counter begins with its first write: like a post in the <Link href="/" className="text-accent-text underline">feed</Link>, or{" "}
+                <code className="font-mono">curl -X POST {window.location.origin}/v1/counters/views/add</code></>
+            ) : <>Patterns know <code className="font-mono">*</code>, <code className="font-mono">?</code> and <code className="font-mono">[abc]</code>.</>}
+          </Empty>
+        ) : (
+          <Rows label="Counters" rows={rows} columns={COLUMNS} keyOf={(row) => row.id} foot={foot}
+            head={
+              <>
+                <SortHead name="Name" sort="id" now={sort} isDown={isDown} onSort={onSort} />
+                <SortHead name="Value" sort="value" now={sort} isDown={isDown} onSort={onSort} className="text-right" />
+                <HeadCell className="hidden sm:block">Kind</HeadCell>
+                <HeadCell>Kept in</HeadCell>
+              </>
+            }>
+            {(row) => (
+              <>
+                <Cell>
+                  <Link href={`/counters/${encodeURIComponent(row.id)}`} className="font-mono text-accent-text hover:underline">{row.id}</Link>
+                </Cell>
+                <Cell className="text-right"><LiveCount row={row} /></Cell>
+                <Cell className="hidden sm:block">{row.item === null ? "counter" : "reaction"}</Cell>
+                <Cell><Badge tone={row.isHot ? "accent" : "plain"}>{row.isHot ? "memory" : "store"}</Badge></Cell>
+              </>
+            )}
+          </Rows>
+        )}
+      </Card>
+    </>
+  );
 }

@@ -72,7 +72,7 @@ function BurstReport({ item, state, onAgain }: { item: string; state: BurstState
   const end = !state.isOver || state.problem ? "" : state.sent === state.wanted ? " Done." : " Stopped.";
   return (
     <div className="flex flex-col gap-2 border-t border-line px-4 py-3 text-xs text-soft sm:px-5">
-      <progress className="h-2 w-full accent-accent" max={state.wanted} value={state.sent} aria-label="Likes sent" />
+      <progress className="bar" max={state.wanted} value={state.sent} aria-label="Likes sent" />
       <div className="flex flex-wrap items-center justify-between gap-x-4 gap-y-1">
         <p role="status" className="tabular-nums">
           {exact(String(state.sent))} of {exact(String(state.wanted))} likes, each by another user

@@ -1,5 +1,87 @@
-import { PageTitle } from "../parts/basics";
+// What a user has reacted to, and how to be forgotten.
+
+import { useEffect, useState } from "react";
+import { Link, useLocation } from "wouter";
+import { call, newKey, path, query, type Page } from "../lib/api";
+import { exact } from "../lib/format";
+import { usePaged } from "../lib/pages";
+import { Badge, Button, Card, Empty, Field, fieldLook, PageTitle, Trouble } from "../parts/basics";
+import { Confirm } from "../parts/dialog";
+import { Cell, HeadCell, Rows } from "../parts/rows";
+import { TaskNote } from "../parts/task";
+
+interface Held {
+  item: string;
+  reaction: string;
+}
+
+const COLUMNS = "grid-cols-[minmax(0,1fr)_8rem]";
+
+function Reactions({ user }: { user: string }) {
+  const held = usePaged<Held>(async (cursor, signal) => {
+    const page = await call<Page & { reactions: Held[] }>(path("/v1/users/", user, `/reactions${query({ cursor, limit: 500 })}`), { signal });
+    return { ...page, rows: page.reactions };
+  }, user);
+  const [isAsked, setAsked] = useState(false);
+  const [task, setTask] = useState<number>();
+  const erase = async () => {
+    const answer = await call<{ task: number }>(path("/v1/users/", user), { method: "DELETE", key: newKey() });
+    setTask(answer.task);
+  };
+  const count = `${exact(String(held.rows.length))}${held.isWhole ? "" : " or more"}`;
+  return (
+    <div className="flex flex-col gap-4">
+      {task !== undefined && <TaskNote task={task} onDone={held.reload} />}
+      <Card title={user} aside={<Button look="danger" onClick={() => setAsked(true)}>Erase this user</Button>}>
+        {held.problem && <div className="p-4"><Trouble problem={held.problem} onAgain={held.reload} /></div>}
+        {held.rows.length === 0 && held.isWhole && (
+          <Empty icon="users" title="No reactions">This user holds no reaction on anything, or was never here.</Empty>
+        )}
+        {held.rows.length > 0 && (
+          <Rows label={`Reactions of ${user}`} rows={held.rows} columns={COLUMNS} keyOf={(row) => row.item} onEnd={held.more}
+            head={<><HeadCell>Item</HeadCell><HeadCell>Reaction</HeadCell></>} foot={`${count} reactions`}>
+            {(row) => (
+              <>
+                <Cell>
+                  <Link className="font-mono text-accent-text hover:underline" href={`/counters/${encodeURIComponent(`${row.item}/${row.reaction}`)}`}>
+                    {row.item}
+                  </Link>
+                </Cell>
+                <Cell><Badge tone="accent">{row.reaction}</Badge></Cell>
+              </>
+            )}
+          </Rows>
+        )}
+      </Card>
+      {isAsked && (
+        <Confirm title={`Erase ${user}?`} action="Erase" word={user} onConfirm={erase} onClose={() => setAsked(false)}>
+          All reactions of this user are withdrawn, the counts follow, and when it is done no file holds the name any more. This cannot be taken back.
+        </Confirm>
+      )}
+    </div>
+  );
+}
 
 export default function Users({ user }: { user?: string }) {
-  return <PageTitle title={user ?? "Users"} />;
+  const [typed, setTyped] = useState(user ?? "");
+  const [, go] = useLocation();
+  useEffect(() => setTyped(user ?? ""), [user]);
+  return (
+    <>
+      <PageTitle title="Users">What somebody has reacted to, and how to be forgotten.</PageTitle>
+      <form className="mb-4 flex max-w-md items-end gap-2" role="search"
+        onSubmit={(event) => { event.preventDefault(); if (typed) go(`/users/${encodeURIComponent(typed)}`); }}>
+        <div className="grow">
+          <Field label="User">
+            <input className={fieldLook} value={typed} maxLength={256} spellCheck={false} autoComplete="off" placeholder="ann"
+              onChange={(event) => setTyped(event.target.value)} />
+          </Field>
+        </div>
+        <Button type="submit" icon="search" look="main">Show</Button>
+      </form>
+      {user ? <Reactions key={user} user={user} /> : (
+        <Card><Empty icon="users" title="Whom are you looking for?">Type the id of a user as your application sends it.</Empty></Card>
+      )}
+    </>
+  );
 }

@@ -1,0 +1,48 @@
+// Long work on the server, followed until it is done.
+
+import { useEffect } from "react";
+import { call } from "../lib/api";
+import { exact } from "../lib/format";
+import { useLoaded } from "../lib/hooks";
+import { Badge, Trouble } from "./basics";
+
+export interface Task {
+  id: number;
+  kind: string;
+  state: string;
+  done: number;
+  all: number;
+  unit: string;
+  started: string;
+  ended: string | null;
+  text: string;
+  found: number;
+  lines: string[];
+}
+
+const EVERY_MS = 400;
+
+export function isOver(task: Task | undefined): boolean {
+  return task !== undefined && task.ended !== null;
+}
+
+export function TaskNote({ task, onDone }: { task: number; onDone?: () => void }) {
+  const { data, problem } = useLoaded((signal) => call<Task>(`/v1/tasks/${task}`, { signal }), String(task), EVERY_MS);
+  const isDone = isOver(data);
+  useEffect(() => {
+    if (isDone) onDone?.();
+  }, [isDone, onDone]);
+  if (problem && !data) return <Trouble problem={problem} />;
+  if (!data) return null;
+  return (
+    <div role="status" className="flex flex-col gap-2 rounded-lg border border-line bg-panel px-4 py-3 text-sm">
+      <div className="flex flex-wrap items-center gap-2">
+        <Badge tone={!isDone ? "accent" : data.state === "done" ? "good" : "bad"}>{data.state}</Badge>
+        <span className="font-medium">{data.kind}</span>
+        <span className="min-w-0 text-soft">{data.text || `${exact(String(data.done))} of ${exact(String(data.all))} ${data.unit}`}</span>
+      </div>
+      {!isDone && <progress className="bar" max={data.all || 1} value={data.done} aria-label="Progress" />}
+      {data.lines.length > 0 && <ul className="font-mono text-xs break-words text-soft">{data.lines.map((line) => <li key={line}>{line}</li>)}</ul>}
+    </div>
+  );
+}
