@@ -542,7 +542,7 @@ class Passwords(Shared):
     def test_what_is_open_and_what_is_not(self):
         stranger = web.Web(self.shared.http_port)
         self.addCleanup(stranger.close)
-        for path in ("/livez", "/readyz", "/openapi.json", "/"):
+        for path in ("/livez", "/readyz", "/openapi.json", "/", "/page/index.html"):
             self.assertEqual(stranger.get(path).status, 200)
         for path in ("/metrics", "/v1/status", "/v1/nothing", "/like/count/1"):
             self.assertEqual(stranger.get(path).status, 401)

@@ -11,23 +11,7 @@ static struct service *service_of(struct http_call *call)
     return call->client->worker->service;
 }
 
-/* ---- /, /openapi.json, /metrics ---- */
-
-static void answer_index(struct http_call *call, struct op *ops)
-{
-    (void)ops;
-    struct http_text *body = http_call_body(call);
-    HTTP_TEXT(body, "{\"name\":\"tally\",\"version\":");
-    http_text_string(body, slice_of(http_door_options(call->client->worker->http)->version));
-    HTTP_TEXT(body, ",\"openapi\":\"/openapi.json\",\"status\":\"/v1/status\","
-                    "\"metrics\":\"/metrics\"}");
-    http_call_send(call, 200);
-}
-
-void http_index(struct http_call *call)
-{
-    http_call_answer(call, answer_index);
-}
+/* ---- /openapi.json, /metrics ---- */
 
 static void answer_openapi(struct http_call *call, struct op *ops)
 {
