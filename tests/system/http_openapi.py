@@ -45,6 +45,7 @@ GOOD = {
     "startAudit": {"body": {"match": "*", "repair": False}},
     "getAudits": {}, "getTasks": {}, "getTask": {"path": {"task": "1"}},
     "watch": {"query": {"ids": ID}}, "getStatus": {},
+    "getFigures": {"query": {"since": "2020-01-01T00:00:00Z"}},
     "seedLike": {"body": {"post_id": 123, "user_id": "x"}},
     "seedLikeCount": {"path": {"id": "123"}},
     "seedVideoCount": {"path": {"video": "v1"}},

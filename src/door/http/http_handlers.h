@@ -60,6 +60,9 @@ http_handle_fn http_index;
 http_handle_fn http_page_asset;
 http_handle_fn http_page_button;
 
+/* http_figures.c */
+http_handle_fn http_figures;
+
 /* http_about.c */
 http_handle_fn http_status;
 http_handle_fn http_openapi;

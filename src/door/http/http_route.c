@@ -114,6 +114,9 @@ const struct http_route http_route_table[] = {
     {HTTP_GET, "/v1/status", ALONE, http_status, "getStatus", "server", "How the server is", NULL,
      NULL, 200, "Status"},
 
+    {HTTP_GET, "/v1/figures", ALONE, http_figures, "getFigures", "server",
+     "Figures of the last hour, one sample each second", "since", NULL, 200, "Figures"},
+
     {HTTP_POST, "/like", JSON | WRITE, http_seed_like, "seedLike", "short paths",
      "Likes a post, or takes the like back", NULL, "SeedLike", 200, "SeedLikeAnswer"},
     {HTTP_GET, "/like/count/{id}", TAGGED, http_seed_like_count, "seedLikeCount", "short paths",
