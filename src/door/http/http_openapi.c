@@ -86,7 +86,9 @@ static const struct schema schemas[] = {
             ",\"shards_asked\":" WHOLE ",\"policy\":" STRING ",\"floor\":{\"oneOf\":[" DIGITS
             ",{\"type\":\"null\"}]},\"idle_s\":" WHOLE ",\"incarnation\":" WHOLE ",\"home\":" WHOLE
             ",\"expires\":" TIME_0 ",\"written\":" TIME_0 ",\"shards_changed\":" TIME_0
-            ",\"shards_reason\":" STRING ",\"as_of\":" TIME)},
+            ",\"shards_reason\":" STRING
+            ",\"shard_values\":{\"oneOf\":[" LIST(DIGITS) ",{"
+                                                          "\"type\":\"null\"}]},\"as_of\":" TIME)},
     {"CounterEntry",
      CLOSED("\"id\"", "\"id\":" STRING ",\"value\":{\"oneOf\":[" DIGITS ",{\"type\":\"null\"}]}"
                       ",\"counts\":" COUNTS ",\"written\":" TIME_0 ",\"hot\":" BOOLEAN
