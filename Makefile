@@ -18,6 +18,7 @@ run: build ## build what is missing and start tallyd; ARGS="--help" passes flags
 
 build: ## the release build: build/tallyd and build/tally
 	@tools/setup.sh run
+	@tools/page.sh
 	@cmake --preset release -Wno-dev --log-level=WARNING
 	@cmake --build --preset release --target tallyd tally
 	@ln -sfn release/tallyd build/tallyd

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what is missing: setup.sh run | test | check | bench
 #
-#   run     what it takes to build tallyd
+#   run     what it takes to build tallyd, and Node for its page, unless TALLY_NO_PAGE is set
 #   test    and to test it: other people's clients and servers, Apache Kafka among them
 #   check   and to lint, format and fuzz it
 #   bench   what it takes to measure it against others
@@ -97,6 +97,19 @@ node_packages() {
     command -v npm >/dev/null || echo npm
 }
 
+# The page is not needed by the server: who cannot install Node gets one without it.
+setup_node() {
+    [ -z "${TALLY_NO_PAGE:-}" ] || return 0
+    # shellcheck disable=SC2046 # a list of names
+    set -- $(node_packages)
+    [ $# -gt 0 ] || return 0
+    if [ "$(id -u)" != 0 ] && ! command -v sudo >/dev/null; then
+        say "not root, and there is no sudo; for the page, install as root: $*"
+        return 0
+    fi
+    setup_packages "$@"
+}
+
 # Java may be there from elsewhere too.
 java_packages() {
     command -v java >/dev/null || echo openjdk-17-jre-headless
@@ -121,7 +134,8 @@ setup_clients() {
 case ${1:-} in
 run)
     # shellcheck disable=SC2046,SC2086
-    setup_packages $run $(llhttp_package) ;;
+    setup_packages $run $(llhttp_package)
+    setup_node ;;
 test)
     # shellcheck disable=SC2046,SC2086
     setup_packages $run $(llhttp_package) $test $(node_packages) $(java_packages)

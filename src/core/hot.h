@@ -297,4 +297,10 @@ void hot_stats(struct hot *hot, struct hot_stats *ret_stats);
 void hot_settle(struct hot *hot);
 void hot_close(struct hot *hot);
 
+/* "memory" */
+static inline const char *hot_name(const struct hot *hot)
+{
+    return hot->ops->name;
+}
+
 #endif

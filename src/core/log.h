@@ -245,4 +245,10 @@ void log_dead(struct log *log, const struct log_letter *letter);
 void log_stats(struct log *log, struct log_stats *ret_stats);
 void log_close(struct log *log);
 
+/* "file" */
+static inline const char *log_name(const struct log *log)
+{
+    return log->ops->name;
+}
+
 #endif

@@ -89,10 +89,14 @@ struct op_describe {
     uint32_t idle_s;
     int64_t deadline_ms; /* 0 = none */
     uint32_t incarnation;
-    uint32_t home;      /* cell */
-    int64_t written_ms; /* last write, to the second; 0 = not known */
-    const char *reason; /* why the shards last changed; a constant text */
-    int64_t changed_ms; /* and when; 0 = never */
+    uint32_t home;        /* cell */
+    int64_t written_ms;   /* last write, to the second; 0 = not known */
+    const char *reason;   /* why the shards last changed; a constant text */
+    int64_t changed_ms;   /* and when; 0 = never */
+    uint32_t total_count; /* of `totals`: one for each shard, if the op is `exact`; 0 = not known:
+                           * beyond 64 bits, or not all of it is here */
+    int64_t totals[LIMIT_CELLS]; /* what each holds: of an item members, of "item/kind" those of
+                                  * the kind */
 };
 
 typedef void op_member_fn(void *arg, struct slice user);
@@ -109,7 +113,8 @@ struct op {
     enum op_kind kind;
     uint8_t reaction; /* a kind's number */
     bool silent;      /* the caller will not look at value: it need not be filled in */
-    bool exact;       /* a read of something spread: ask all shards, whatever is known of it */
+    bool exact;       /* a read of something spread: ask all shards, whatever is known of it;
+                       * DESCRIBE: and say what each of them holds */
     bool must_log;    /* refuse this write while the log does not answer: ERR_UNAVAILABLE */
     struct slice id;
     struct slice user;

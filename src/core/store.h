@@ -432,4 +432,10 @@ enum err store_inspect(struct store_reader *reader, struct slice id, struct slic
 void store_stats(struct store *store, struct store_stats *ret_stats);
 void store_close(struct store *store); /* NULL does nothing */
 
+/* "sqlite" */
+static inline const char *store_name(const struct store *store)
+{
+    return store->ops->name;
+}
+
 #endif

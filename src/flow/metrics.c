@@ -498,32 +498,40 @@ static void note_hottest(void *arg, struct slice id, bool is_item, uint32_t shar
     memcpy(next->totals, totals, shards * sizeof(*totals));
 }
 
-enum err metrics_page(const struct metrics *metrics, struct buffer *to)
+void metrics_gather(const struct metrics *metrics, enum metrics_extent extent,
+                    struct metrics_sources *ret)
 {
     const struct service *service = metrics->service;
-    struct hottest hottest;
-    hottest.count = 0;
-    hot_hottest(service->hot, METRICS_HOTTEST_MAX, note_hottest, &hottest);
-    struct metrics_sources sources = {
+    *ret = (struct metrics_sources){
         .version = metrics->version,
         .ack = ack_name(service->ack),
         .started_ms = metrics->started_ms,
         .now_ms = env_wall_ms(service->env),
         .door_count = metrics->door_count,
-        .hottest = hottest.list,
-        .hottest_count = hottest.count,
     };
-    if (metrics->process)
-        metrics->process(metrics->process_arg, &sources.process);
-    hot_stats(service->hot, &sources.hot);
-    log_stats(service->log, &sources.log);
-    pipeline_read(service, &sources.pipeline);
+    metrics_process_fn *process = extent == METRICS_ALL ? metrics->process : metrics->brief;
+    if (process)
+        process(metrics->process_arg, &ret->process);
+    hot_stats(service->hot, &ret->hot);
+    log_stats(service->log, &ret->log);
+    pipeline_read(service, &ret->pipeline);
     struct relay *relay = service->relay;
-    sources.has_nodes = service->log->lanes > 1;
-    sources.has_relay = relay != NULL;
+    ret->has_nodes = service->log->lanes > 1;
+    ret->has_relay = relay != NULL;
     if (relay)
-        relay_stats(relay, &sources.relay);
+        relay_stats(relay, &ret->relay);
     for (size_t i = 0; i < metrics->door_count; i++)
-        metrics->doors[i].fill(metrics->doors[i].arg, &sources.doors[i]);
+        metrics->doors[i].fill(metrics->doors[i].arg, &ret->doors[i]);
+}
+
+enum err metrics_page(const struct metrics *metrics, struct buffer *to)
+{
+    struct hottest hottest;
+    struct metrics_sources sources;
+    hottest.count = 0;
+    hot_hottest(metrics->service->hot, METRICS_HOTTEST_MAX, note_hottest, &hottest);
+    metrics_gather(metrics, METRICS_ALL, &sources);
+    sources.hottest = hottest.list;
+    sources.hottest_count = hottest.count;
     return metrics_write(to, &sources);
 }

@@ -106,7 +106,8 @@ struct metrics {
     int64_t started_ms;
     const struct service *service;
     metrics_process_fn *process; /* may be NULL */
-    void *process_arg;
+    metrics_process_fn *brief;   /* only its memory and disk, which is quick; may be NULL */
+    void *process_arg;           /* of both */
     struct {
         metrics_door_fn *fill;
         void *arg;
@@ -115,6 +116,12 @@ struct metrics {
 };
 
 void metrics_add_door(struct metrics *metrics, metrics_door_fn *fill, void *arg);
+
+/* Asks everybody but for the hottest counters; of the process all there is, or what is quick. Any
+ * thread. */
+enum metrics_extent { METRICS_ALL, METRICS_BRIEF };
+void metrics_gather(const struct metrics *metrics, enum metrics_extent extent,
+                    struct metrics_sources *ret_sources);
 
 /* Asks everybody and appends the page. Any thread. As metrics_write(). */
 enum err metrics_page(const struct metrics *metrics, struct buffer *to);

@@ -211,4 +211,5 @@ void pipeline_read(const struct service *service, struct pipeline_stats *ret_sta
         loader_stats(pipeline->loaders[i], ret_stats);
     desk_stats(pipeline->desk, ret_stats);
     store_stats(pipeline->options.store, &ret_stats->store);
+    ret_stats->form = store_name(pipeline->options.store);
 }

@@ -22,7 +22,8 @@ struct service;
 
 struct pipeline_stats {
     bool runs;
-    bool paused; /* the store does not answer */
+    const char *form; /* of the store: "sqlite"; NULL = there is none, or not yet */
+    bool paused;      /* the store does not answer */
     char reason[200];
     int64_t paused_since_ms;
     uint64_t lag_events; /* in the log, not in the store */

@@ -40,19 +40,22 @@ static uint64_t open_files_max(void)
     return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? (uint64_t)limit.rlim_cur : 0;
 }
 
-void figures_process(void *folder, struct metrics_process *ret_process)
+void figures_brief(void *folder, struct metrics_process *ret_process)
 {
-    struct mallinfo2 heap = mallinfo2();
-    *ret_process = (struct metrics_process){
-        .resident_bytes = memory_resident_bytes(),
-        .heap_bytes = heap.uordblks + heap.hblkhd + pages_bytes(),
-        .cpu_ns = cpu_ns(),
-        .open_files = open_files(),
-        .open_files_max = open_files_max(),
-    };
+    *ret_process = (struct metrics_process){.resident_bytes = memory_resident_bytes()};
     struct statvfs space;
     if (folder && statvfs(folder, &space) == 0) {
         ret_process->disk_free_bytes = (uint64_t)space.f_bavail * space.f_frsize;
         ret_process->disk_bytes = (uint64_t)space.f_blocks * space.f_frsize;
     }
+}
+
+void figures_process(void *folder, struct metrics_process *ret_process)
+{
+    struct mallinfo2 heap = mallinfo2();
+    figures_brief(folder, ret_process);
+    ret_process->heap_bytes = heap.uordblks + heap.hblkhd + pages_bytes();
+    ret_process->cpu_ns = cpu_ns();
+    ret_process->open_files = open_files();
+    ret_process->open_files_max = open_files_max();
 }

@@ -81,8 +81,10 @@ static enum err open_service(struct server *server, struct error *error)
         .started_ms = env_wall_ms(server->env),
         .service = &server->service,
         .process = figures_process,
+        .brief = figures_brief,
         .process_arg = server->config.data.text,
     };
+    server->samples = samples_new(&server->metrics);
     return ERR_OK;
 }
 
@@ -173,6 +175,7 @@ static enum err open_http(struct server *server, struct error *error)
     options.version = TALLY_VERSION;
     options.started_ms = env_wall_ms(server->env);
     options.metrics = &server->metrics;
+    options.samples = server->samples;
     server->http = http_new(&server->service, &options, server->worker_count, error);
     if (!server->http)
         return error->code;
@@ -260,6 +263,12 @@ static enum err start_workers(struct server *server, struct error *error)
         (void)pthread_setname_np(worker->thread, name);
     }
     return ERR_OK;
+}
+
+static enum err start_sampler(struct server *server, struct error *error)
+{
+    server->sampler = sampler_start(server->samples, error);
+    return server->sampler ? ERR_OK : error->code;
 }
 
 /* --- messages --------------------------------------------------------------- */
@@ -407,15 +416,15 @@ static struct server *server_new(const struct config *config)
 /* Each needs those above it. The port is taken before the log is started, so
  * that a start that fails leaves the data as it was. */
 static server_step_fn *const embedded_steps[] = {
-    open_parts, open_service, open_resp,     open_http, open_loops,
-    set_hooks,  start_parts,  start_workers, NULL,
+    open_parts, open_service, open_resp,     open_http,     open_loops,
+    set_hooks,  start_parts,  start_workers, start_sampler, NULL,
 };
 
 /* Nobody comes in before it is known whether the others answer: a node that is started again
  * should not turn away who could go to another. */
 static server_step_fn *const distributed_steps[] = {
-    open_parts,  open_service,     open_resp,  open_http,     set_hooks,
-    start_parts, distributed_wait, open_loops, start_workers, NULL,
+    open_parts,       open_service, open_resp,     open_http,     set_hooks, start_parts,
+    distributed_wait, open_loops,   start_workers, start_sampler, NULL,
 };
 
 enum err server_start(const struct config *config, struct server **ret_server, struct error *error)
@@ -582,6 +591,11 @@ static void stop_opening(struct server *server)
         distributed_drain(server);
 }
 
+static void stop_sampler(struct server *server)
+{
+    sampler_stop(server->sampler);
+}
+
 static void close_log(struct server *server)
 {
     if (server->log)
@@ -606,6 +620,7 @@ static void close_service(struct server *server)
 {
     if (server->has_service)
         service_done(&server->service);
+    samples_free(server->samples);
 }
 
 static void close_pipeline(struct server *server)
@@ -628,8 +643,8 @@ static void close_hot(struct server *server)
 
 /* Also right for a server that started only in part. */
 static void (*const stop_steps[])(struct server *server) = {
-    stop_opening, drain_clients, stop_workers,   stop_pipeline, close_log, close_doors,
-    close_loops,  close_service, close_pipeline, close_store,   close_hot,
+    stop_sampler, stop_opening, drain_clients, stop_workers,   stop_pipeline, close_log,
+    close_doors,  close_loops,  close_service, close_pipeline, close_store,   close_hot,
 };
 
 void server_stop(struct server *server)

@@ -24,6 +24,7 @@
 #include "net/timer.h"
 #include "server/late_hot.h"
 #include "server/move.h"
+#include "server/sampler.h"
 #include "server/server.h"
 
 /* A store that is slow must not keep us from ending; what it lacks is carried over later. */
@@ -53,6 +54,8 @@ struct server {
     struct resp *resp; /* NULL if it only aggregates */
     struct http *http; /* NULL if it is off */
     struct metrics metrics;
+    struct samples *samples;
+    struct sampler *sampler; /* NULL: does not run */
     unsigned worker_count;
     struct worker workers[LIMIT_WORKERS];
     struct timer *tick;  /* on the first worker's loop */

@@ -665,6 +665,44 @@ TEST(a_recount_comes_to_the_same)
 
 /* ---- shards ---- */
 
+/* What the shards hold all together, if the layer knows. */
+static int64_t sum_of_shards(const char *id, int64_t otherwise)
+{
+    struct op_describe is;
+    struct op op = on(OP_DESCRIBE, id);
+    op.describe = &is;
+    op.exact = true;
+    assert_int_equal(ask(op).code, ERR_OK);
+    if (is.total_count == 0)
+        return otherwise;
+    assert_int_equal(is.total_count, is.shards);
+    int64_t sum = 0;
+    for (uint32_t i = 0; i < is.total_count; i++)
+        sum += is.totals[i];
+    return sum;
+}
+
+TEST(what_the_shards_hold_adds_up)
+{
+    for (int i = 0; i < 50; i++)
+        ask(add("a", 3));
+    react_many("v", 0, 5000, LIKE);
+    react_many("v", 5000, 6000, DISLIKE);
+    ask(react("w", "ann", DISLIKE));
+    for (uint32_t shards = 1; shards <= 64; shards *= 4) {
+        assert_int_equal(hot_reshard(rig.hot, SLICE("a"), shards, rig.now_ms), ERR_OK);
+        assert_int_equal(hot_reshard(rig.hot, SLICE("v"), shards, rig.now_ms), ERR_OK);
+        assert_int_equal(sum_of_shards("a", 150), 150);
+        assert_int_equal(sum_of_shards("v", 6000), 6000);
+        assert_int_equal(sum_of_shards("v/like", 5000), 5000);
+        assert_int_equal(sum_of_shards("v/dislike", 1000), 1000);
+        assert_int_equal(sum_of_shards("w", 1), 1);
+        assert_int_equal(sum_of_shards("w/like", 0), 0);
+    }
+    ask(of_digits(OP_ADD, "b", "100000000000000000000"));
+    assert_int_equal(sum_of_shards("b", -1), -1); /* not known */
+}
+
 TEST(the_number_of_shards_follows_the_hand)
 {
     assert_int_equal(hot_reshard(rig.hot, SLICE("a"), 4, rig.now_ms), ERR_NOT_FOUND);
@@ -807,6 +845,7 @@ TEST(any_configured_set_of_kinds_will_do)
     X(a_scan_visits_each_once_while_others_come_and_go) \
     X(a_scan_tells_values_and_counts) \
     X(a_recount_comes_to_the_same) \
+    X(what_the_shards_hold_adds_up) \
     X(the_number_of_shards_follows_the_hand) \
     X(ops_on_one_id_happen_in_the_order_of_the_batch) \
     X(a_batch_may_be_empty_or_full) \

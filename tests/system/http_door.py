@@ -83,6 +83,23 @@ class Counters(Shared):
                          (4, "round-robin", "0", 60))
         self.assertEqual(self.web.get(path + "/shards").json["shards_asked"], 4)
 
+    def test_a_description_says_what_each_shard_holds(self):
+        path = f"/v1/counters/{self.id}"
+        self.web.put(path, {"shards": 4, "policy": "round-robin"})
+        for _ in range(8):
+            self.web.post(path + "/add", {"delta": 3})
+        values = self.web.get(path + "/describe").json["shard_values"]
+        self.assertEqual((len(values), sum(map(int, values))), (4, 24))
+        self.assertGreater(sum(value != "0" for value in values), 1, values)
+        for user in range(3):
+            self.web.put(f"/v1/items/{self.id}v/reactions/{user}", {"kind": "like"})
+        self.web.put(f"/v1/items/{self.id}v/reactions/9", {"kind": "dislike"})
+        for name, members in ((f"{self.id}v", "4"), (f"{self.id}v%2Flike", "3"), (f"{self.id}v%2Fdislike", "1")):
+            about = self.web.get(f"/v1/counters/{name}/describe").json
+            self.assertEqual((about["kind"], about["shard_values"]), ("item", [members]))
+        self.web.post(f"/v1/counters/{self.id}b/add", {"delta": "100000000000000000000"})
+        self.assertIsNone(self.web.get(f"/v1/counters/{self.id}b/describe").json["shard_values"])
+
     def test_wrong_ways_to_make_one_are_refused(self):
         for wrong in ({"shards": 0}, {"shards": 65}, {"policy": "best"}, {"floor": "x"},
                       {"idle_s": -1}, {"color": "red"}, [], "x", 5):
@@ -542,7 +559,7 @@ class Passwords(Shared):
     def test_what_is_open_and_what_is_not(self):
         stranger = web.Web(self.shared.http_port)
         self.addCleanup(stranger.close)
-        for path in ("/livez", "/readyz", "/openapi.json", "/"):
+        for path in ("/livez", "/readyz", "/openapi.json", "/", "/page/index.html"):
             self.assertEqual(stranger.get(path).status, 200)
         for path in ("/metrics", "/v1/status", "/v1/nothing", "/like/count/1"):
             self.assertEqual(stranger.get(path).status, 401)

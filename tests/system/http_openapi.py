@@ -45,11 +45,12 @@ GOOD = {
     "startAudit": {"body": {"match": "*", "repair": False}},
     "getAudits": {}, "getTasks": {}, "getTask": {"path": {"task": "1"}},
     "watch": {"query": {"ids": ID}}, "getStatus": {},
+    "getFigures": {"query": {"since": "2020-01-01T00:00:00Z"}},
     "seedLike": {"body": {"post_id": 123, "user_id": "x"}},
     "seedLikeCount": {"path": {"id": "123"}},
     "seedVideoCount": {"path": {"video": "v1"}},
     "getOpenapi": {}, "getMetrics": {}, "getLive": {}, "getReady": {"query": {"verbose": ""}},
-    "getIndex": {},
+    "getIndex": {}, "getPageFile": {"path": {"file": "index.html"}}, "getButton": {},
     # There is no dead letter to be had here: the right answer is that there is none.
     "getLetter": {"path": {"event": "0190a0b0-0000-7000-8000-000000000000"}, "status": 404},
     "redriveLetter": {"path": {"event": "0190a0b0-0000-7000-8000-000000000000"}, "status": 404},
@@ -74,6 +75,8 @@ class Openapi(tallyd.Case):
         client.post(f"/v1/counters/{ID}/add", {"delta": 5})
         client.put("/v1/items/v1/reactions/ann")
         client.post("/v1/recounts")
+        if client.get("/tally.js").status == 404:  # a build without the page
+            GOOD["getButton"] = {"status": 404}
         client.close()
         cls.fresh = 0
 
@@ -116,6 +119,8 @@ class Openapi(tallyd.Case):
             self.assertEqual(answer.body, b"")
             return
         kind = answer.headers["content-type"].split(";")[0]
+        if "*/*" in described["content"]:
+            return
         self.assertIn(kind, described["content"])
         schema = described["content"][kind]["schema"]
         if kind == "application/x-ndjson":

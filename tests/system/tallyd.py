@@ -186,11 +186,12 @@ class Server:
     """A tallyd on a port of its own choice, and its data folder."""
 
     def __init__(self, *flags, data=None, env=None, under=(), resp="127.0.0.1:0",
-                 http="127.0.0.1:0"):
+                 http="127.0.0.1:0", program=PROGRAM):
         """`under` is a command to run it under, such as strace and its flags; `http` may be off."""
         self.home = tempfile.mkdtemp(prefix="tally-test-")
         self.data = data or os.path.join(self.home, "data")
         self.flags = list(flags)
+        self.program = program
         self.env = env or {}
         self.under = list(under)
         self.resp = resp
@@ -221,7 +222,7 @@ class Server:
         assert self.process is None, "it runs already"
         self.starts += 1
         web = [] if "--http" in self.flags else ["--http", self.http]
-        command = [PROGRAM, "--data", self.data, "--resp", self.resp, *web, *self.flags]
+        command = [self.program, "--data", self.data, "--resp", self.resp, *web, *self.flags]
         if self.under:
             command = [*self.under, *WITH_PARENT, *command]
         command = [*WITH_PARENT, *command]

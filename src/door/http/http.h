@@ -20,6 +20,7 @@
 
 #include "base/error.h"
 #include "flow/metrics.h"
+#include "flow/samples.h"
 #include "flow/service.h"
 #include "net/loop.h"
 
@@ -47,6 +48,7 @@ struct http_options {
     const char *hosts;        /* names that Host may hold, beside ours; "*" = any */
 
     const struct metrics *metrics; /* borrowed; NULL: there is no /metrics */
+    struct samples *samples;       /* borrowed; NULL: there is no /v1/figures */
     const char *version;
     int64_t started_ms; /* wall clock */
 };

@@ -1,4 +1,6 @@
 /* http_about.c - what there is to know of the server itself. */
+#include <string.h>
+
 #include "base/message.h"
 #include "door/http/http_call.h"
 #include "door/http/http_door.h"
@@ -11,23 +13,7 @@ static struct service *service_of(struct http_call *call)
     return call->client->worker->service;
 }
 
-/* ---- /, /openapi.json, /metrics ---- */
-
-static void answer_index(struct http_call *call, struct op *ops)
-{
-    (void)ops;
-    struct http_text *body = http_call_body(call);
-    HTTP_TEXT(body, "{\"name\":\"tally\",\"version\":");
-    http_text_string(body, slice_of(http_door_options(call->client->worker->http)->version));
-    HTTP_TEXT(body, ",\"openapi\":\"/openapi.json\",\"status\":\"/v1/status\","
-                    "\"metrics\":\"/metrics\"}");
-    http_call_send(call, 200);
-}
-
-void http_index(struct http_call *call)
-{
-    http_call_answer(call, answer_index);
-}
+/* ---- /openapi.json, /metrics ---- */
 
 static void answer_openapi(struct http_call *call, struct op *ops)
 {
@@ -108,38 +94,44 @@ static void say_ready(void *arg, const char *name, bool is_well, bool is_needed,
         readiness->is_ready = false;
 }
 
-static void say_log(struct service *service, struct readiness *readiness)
+static void say_log(struct service *service, service_say_fn *say, void *to)
 {
     enum err room = log_room(service->log);
-    say_ready(readiness, "log", room == ERR_OK, true, err_meaning(room));
+    say(to, "log", room == ERR_OK, true, err_meaning(room));
 }
 
 /* Writes are what it has to be ready for: a store that is down holds up nothing. */
-static void say_store(struct service *service, struct readiness *readiness)
+static void say_store(struct service *service, service_say_fn *say, void *to)
 {
     struct pipeline_stats stats;
     pipeline_read(service, &stats);
-    if (readiness->is_verbose && stats.runs)
-        say_ready(readiness, "store (not needed for writes)", !stats.paused, false, stats.reason);
+    if (stats.runs)
+        say(to, "store (not needed for writes)", !stats.paused, false, stats.reason);
+}
+
+/* Tells of all parts; or only of those that are needed to serve. */
+static void tell_parts(struct http_call *call, bool is_all, service_say_fn *say, void *to)
+{
+    struct service *service = service_of(call);
+    if (service->ready)
+        service->ready(service->ready_arg, say, to);
+    else
+        say_log(service, say, to);
+    say(to, "open", !call->client->worker->draining, true, "it ends");
+    if (!service->ready && is_all)
+        say_store(service, say, to);
+    service_ready_fn *more = service->more;
+    if (is_all && more)
+        more(service->more_arg, say, to);
 }
 
 static void answer_readyz(struct http_call *call, struct op *ops)
 {
     (void)ops;
-    struct service *service = service_of(call);
     bool is_verbose = call->number != 0;
     struct http_text *body = http_call_body(call);
     struct readiness readiness = {.to = body, .is_verbose = is_verbose, .is_ready = true};
-    if (service->ready)
-        service->ready(service->ready_arg, say_ready, &readiness);
-    else
-        say_log(service, &readiness);
-    say_ready(&readiness, "open", !call->client->worker->draining, true, "it ends");
-    if (!service->ready)
-        say_store(service, &readiness);
-    service_ready_fn *more = service->more;
-    if (is_verbose && more)
-        more(service->more_arg, say_ready, &readiness);
+    tell_parts(call, is_verbose, say_ready, &readiness);
     bool is_ready = readiness.is_ready;
     http_text_add(body, is_ready ? SLICE("ready\n") : SLICE("not ready\n"));
     send_text(call, is_ready ? 200 : 503, buffer_slice(&body->bytes));
@@ -182,13 +174,15 @@ static void write_pipeline(struct http_text *to, const struct pipeline_stats *st
     http_text_printf(to,
                      ",\"pipeline\":{\"paused\":%s,\"lag_events\":%llu,\"lag_bytes\":%llu,"
                      "\"lag_ms\":%lld,\"events\":%llu,\"batches\":%llu,\"retrying\":%llu,"
-                     "\"dead_letters\":%llu,\"drifts\":%llu,\"repairs\":%llu,\"store_bytes\":%llu,"
-                     "\"reason\":",
+                     "\"dead_letters\":%llu,\"pending\":%llu,\"succeeded\":%llu,"
+                     "\"drifts\":%llu,\"repairs\":%llu,\"store_bytes\":%llu,\"reason\":",
                      stats->paused ? "true" : "false", (unsigned long long)stats->lag_events,
                      (unsigned long long)stats->lag_bytes, (long long)stats->lag_ms,
                      (unsigned long long)stats->events, (unsigned long long)stats->batches,
                      (unsigned long long)stats->store.retrying,
-                     (unsigned long long)stats->store.failed, (unsigned long long)stats->drifts,
+                     (unsigned long long)stats->store.failed,
+                     (unsigned long long)stats->store.pending,
+                     (unsigned long long)stats->store.succeeded, (unsigned long long)stats->drifts,
                      (unsigned long long)stats->repairs, (unsigned long long)stats->store.bytes);
     http_text_string(to, slice_of(stats->reason));
     HTTP_TEXT(to, "}");
@@ -221,6 +215,60 @@ static void write_door(struct http_text *to, struct http *http)
                      (unsigned long long)requests);
 }
 
+/* Which form each of the three places has. */
+static void write_forms(struct http_text *to, const struct service *service,
+                        const struct pipeline_stats *pipeline)
+{
+    http_text_printf(to,
+                     ",\"forms\":{\"hot\":\"%s\",\"log\":\"%s\",\"store\":", hot_name(service->hot),
+                     log_name(service->log));
+    if (pipeline->form)
+        http_text_string(to, slice_of(pipeline->form));
+    else
+        HTTP_TEXT(to, "null");
+    HTTP_TEXT(to, "}");
+}
+
+/* Where the data lies; null if that cannot be said. */
+static void write_disk(struct http_text *to, const struct metrics *metrics)
+{
+    struct metrics_process process = {0};
+    if (metrics && metrics->brief)
+        metrics->brief(metrics->process_arg, &process);
+    if (process.disk_bytes > 0)
+        http_text_printf(to, ",\"disk\":{\"free_bytes\":%llu,\"size_bytes\":%llu}",
+                         (unsigned long long)process.disk_free_bytes,
+                         (unsigned long long)process.disk_bytes);
+    else
+        HTTP_TEXT(to, ",\"disk\":null");
+    http_text_printf(to, ",\"resident_bytes\":%llu", (unsigned long long)process.resident_bytes);
+}
+
+struct parts {
+    struct http_text *to;
+    unsigned count;
+};
+
+/* Of a name like "store (not needed for writes)" the first word. */
+static void write_part(void *arg, const char *name, bool is_well, bool is_needed, const char *why)
+{
+    struct parts *parts = arg;
+    http_text_add(parts->to, parts->count++ > 0 ? SLICE(",{\"name\":") : SLICE("{\"name\":"));
+    http_text_string(parts->to, (struct slice){name, strcspn(name, " ")});
+    http_text_printf(parts->to, ",\"ok\":%s,\"needed\":%s,\"reason\":", is_well ? "true" : "false",
+                     is_needed ? "true" : "false");
+    http_text_string(parts->to, slice_of(is_well ? "" : why));
+    HTTP_TEXT(parts->to, "}");
+}
+
+static void write_parts(struct http_call *call, struct http_text *to)
+{
+    struct parts parts = {.to = to};
+    HTTP_TEXT(to, ",\"parts\":[");
+    tell_parts(call, true, write_part, &parts);
+    HTTP_TEXT(to, "]");
+}
+
 static void answer_status(struct http_call *call, struct op *ops)
 {
     (void)ops;
@@ -241,6 +289,9 @@ static void answer_status(struct http_call *call, struct op *ops)
     write_hot(body, &hot);
     write_pipeline(body, &pipeline);
     write_door(body, http);
+    write_forms(body, service, &pipeline);
+    write_disk(body, http_door_options(http)->metrics);
+    write_parts(call, body);
     http_call_ack(call, body);
     HTTP_TEXT(body, "}");
     http_call_send(call, 200);

@@ -23,6 +23,16 @@
 #include "door/http/http_route.h"
 #include "door/http/http_text.h"
 
+/* On every answer: nobody guesses types, runs scripts but those that `policy` names, or puts it
+ * into a frame. */
+#define HTTP_SECURITY(policy, resource)                                                 \
+    "X-Content-Type-Options: nosniff\r\n"                                               \
+    "Content-Security-Policy: default-src 'none'; " policy "frame-ancestors 'none'\r\n" \
+    "X-Frame-Options: DENY\r\n"                                                         \
+    "Referrer-Policy: no-referrer\r\n"                                                  \
+    "Cross-Origin-Resource-Policy: " resource "\r\n"
+#define HTTP_SECURITY_USUAL HTTP_SECURITY("", "same-origin")
+
 struct http_call;
 typedef void http_answer_fn(struct http_call *call, struct op *ops);
 
@@ -40,7 +50,8 @@ struct http_call {
     struct slice region; /* size 0 = none */
     bool must_log;       /* ?ack=log: nothing less will do */
     struct slice if_none_match;
-    struct slice origin; /* that may see the answer; size 0 = none */
+    struct slice origin;   /* that may see the answer; size 0 = none */
+    struct slice security; /* headers in place of HTTP_SECURITY_USUAL; size 0 = those */
 
     /* what a handler wants to know when it answers */
     uint64_t number;
@@ -128,6 +139,9 @@ void http_call_send(struct http_call *call, unsigned status);
 /* The same for a read whose content is named by `tag`: only if the client has not got
  * it already. http_call_send() of a tagged route makes a tag of all but `as_of`. */
 void http_call_send_tagged(struct http_call *call, struct slice tag);
+
+/* Has the client got what is named by `tag`? */
+bool http_call_has_tag(const struct http_call *call, struct slice tag);
 
 /* As something else. `headers` are whole lines, or empty. */
 void http_call_send_as(struct http_call *call, unsigned status, struct slice type,

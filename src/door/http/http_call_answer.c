@@ -9,14 +9,6 @@
 
 #define HEAD_ROOM_BYTES 1024u /* for the head of an answer, but for what the caller adds */
 
-/* On every answer: nobody guesses types, runs scripts or puts it into a frame. */
-#define SECURITY_HEADERS                                                      \
-    "X-Content-Type-Options: nosniff\r\n"                                     \
-    "Content-Security-Policy: default-src 'none'; frame-ancestors 'none'\r\n" \
-    "X-Frame-Options: DENY\r\n"                                               \
-    "Referrer-Policy: no-referrer\r\n"                                        \
-    "Cross-Origin-Resource-Policy: same-origin\r\n"
-
 struct http_text *http_call_body(struct http_call *call)
 {
     struct http_text *body = &call->client->worker->body;
@@ -33,15 +25,17 @@ static inline __attribute__((always_inline)) char *put(char *to, struct slice by
 }
 #define PUT(to, literal) put(to, SLICE(literal))
 
-static char *put_status(char *to, unsigned status)
+static char *put_status(char *to, unsigned status, struct slice security)
 {
-    if (status == 200)
-        return PUT(to, "HTTP/1.1 200 OK\r\n" SECURITY_HEADERS "Date: ");
+    if (status == 200 && security.size == 0)
+        return PUT(to, "HTTP/1.1 200 OK\r\n" HTTP_SECURITY_USUAL "Date: ");
     to = PUT(to, "HTTP/1.1 ");
     to = decimal_format(to, status);
     to = PUT(to, " ");
     to = put(to, slice_of(http_status_name(status)));
-    return PUT(to, "\r\n" SECURITY_HEADERS "Date: ");
+    to = PUT(to, "\r\n");
+    to = put(to, security.size > 0 ? security : SLICE(HTTP_SECURITY_USUAL));
+    return PUT(to, "Date: ");
 }
 
 static char *put_origin(char *to, const struct http_call *call)
@@ -70,12 +64,12 @@ void http_call_send_as(struct http_call *call, unsigned status, struct slice typ
     if (!client->conn)
         return;
     if (buffer_reserve(output, HEAD_ROOM_BYTES + type.size + headers.size + call->origin.size +
-                                   body.size) != ERR_OK) {
+                                   call->security.size + body.size) != ERR_OK) {
         client->output.overflow = true;
         return;
     }
     char *to = output->data + output->size;
-    to = put_status(to, status);
+    to = put_status(to, status, call->security);
     to = put(to, http_clock_date(&client->worker->clock));
     to = PUT(to, "\r\n");
     if (headers.size > 0)
@@ -119,6 +113,11 @@ static bool has_tag(struct slice had, struct slice tag)
     return false;
 }
 
+bool http_call_has_tag(const struct http_call *call, struct slice tag)
+{
+    return call->if_none_match.data && has_tag(call->if_none_match, tag);
+}
+
 void http_call_send_tagged(struct http_call *call, struct slice tag)
 {
     char line[160];
@@ -129,7 +128,7 @@ void http_call_send_tagged(struct http_call *call, struct slice tag)
     to = put(to, tag);
     to = PUT(to, "\"\r\n");
     struct slice headers = {line, (size_t)(to - line)};
-    if (call->if_none_match.data && has_tag(call->if_none_match, tag))
+    if (http_call_has_tag(call, tag))
         http_call_send_as(call, 304, (struct slice){NULL, 0}, headers, (struct slice){NULL, 0});
     else
         send_body(call, 200, headers);

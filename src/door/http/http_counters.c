@@ -173,6 +173,21 @@ void http_counter_delete(struct http_call *call)
 
 /* ---- describing ---- */
 
+static void write_shards(struct http_text *to, const struct op_describe *about)
+{
+    if (about->total_count == 0) {
+        HTTP_TEXT(to, ",\"shard_values\":null");
+        return;
+    }
+    HTTP_TEXT(to, ",\"shard_values\":[");
+    for (uint32_t i = 0; i < about->total_count; i++) {
+        if (i > 0)
+            HTTP_TEXT(to, ",");
+        http_text_count(to, about->totals[i]);
+    }
+    HTTP_TEXT(to, "]");
+}
+
 static void answer_describe(struct http_call *call, struct op *ops)
 {
     if (http_call_answer_error(call, ops))
@@ -199,6 +214,7 @@ static void answer_describe(struct http_call *call, struct op *ops)
     http_text_time(body, about->changed_ms);
     HTTP_TEXT(body, ",\"shards_reason\":");
     http_text_string(body, slice_of(about->reason ? about->reason : ""));
+    write_shards(body, about);
     http_call_as_of(call, body);
     HTTP_TEXT(body, "}");
     http_call_send(call, 200);
@@ -208,7 +224,9 @@ void http_counter_describe(struct http_call *call)
 {
     struct op_describe *describe = http_call_alloc(call, sizeof(*describe));
     memset(describe, 0, sizeof(*describe));
-    http_call_op(call, OP_DESCRIBE, call->args[0])->describe = describe;
+    struct op *op = http_call_op(call, OP_DESCRIBE, call->args[0]);
+    op->describe = describe;
+    op->exact = true;
     http_call_submit(call, 1, answer_describe);
 }
 

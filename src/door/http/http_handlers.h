@@ -55,8 +55,15 @@ http_handle_fn http_seed_like;
 http_handle_fn http_seed_like_count;
 http_handle_fn http_seed_video_count;
 
-/* http_about.c */
+/* http_page.c */
 http_handle_fn http_index;
+http_handle_fn http_page_asset;
+http_handle_fn http_page_button;
+
+/* http_figures.c */
+http_handle_fn http_figures;
+
+/* http_about.c */
 http_handle_fn http_status;
 http_handle_fn http_openapi;
 http_handle_fn http_metrics_page;

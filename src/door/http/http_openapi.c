@@ -86,7 +86,9 @@ static const struct schema schemas[] = {
             ",\"shards_asked\":" WHOLE ",\"policy\":" STRING ",\"floor\":{\"oneOf\":[" DIGITS
             ",{\"type\":\"null\"}]},\"idle_s\":" WHOLE ",\"incarnation\":" WHOLE ",\"home\":" WHOLE
             ",\"expires\":" TIME_0 ",\"written\":" TIME_0 ",\"shards_changed\":" TIME_0
-            ",\"shards_reason\":" STRING ",\"as_of\":" TIME)},
+            ",\"shards_reason\":" STRING
+            ",\"shard_values\":{\"oneOf\":[" LIST(DIGITS) ",{"
+                                                          "\"type\":\"null\"}]},\"as_of\":" TIME)},
     {"CounterEntry",
      CLOSED("\"id\"", "\"id\":" STRING ",\"value\":{\"oneOf\":[" DIGITS ",{\"type\":\"null\"}]}"
                       ",\"counts\":" COUNTS ",\"written\":" TIME_0 ",\"hot\":" BOOLEAN
@@ -190,14 +192,27 @@ static const struct schema schemas[] = {
 
     {"Status",
      "{\"type\":\"object\",\"required\":[\"version\",\"started\",\"workers\",\"kinds\","
-     "\"counters\",\"items\",\"members\",\"hot\",\"pipeline\",\"http\",\"ack\",\"as_of\"],"
+     "\"counters\",\"items\",\"members\",\"hot\",\"pipeline\",\"http\",\"forms\",\"disk\","
+     "\"parts\",\"ack\","
+     "\"as_of\"],"
      "\"properties\":{\"version\":" STRING ",\"started\":" TIME_0 ",\"workers\":" WHOLE
      ",\"kinds\":" LIST(
          STRING) ",\"counters\":" WHOLE ",\"items\":" WHOLE ",\"members\":" WHOLE
                  ",\"users\":" WHOLE ",\"keys\":" WHOLE
                  ",\"hot\":{\"type\":\"object\"},\"pipeline\":{"
-                 "\"type\":[\"object\",\"null\"]},\"http\":{\"type\":\"object\"},\"ack\":" ACK
-                 ",\"as_of\":" TIME "}}"},
+                 "\"type\":[\"object\",\"null\"]},\"http\":{\"type\":\"object\"},\"forms\":{"
+                 "\"type\":\"object\"},\"disk\":{\"type\":[\"object\",\"null\"]},"
+                 "\"resident_bytes\":" WHOLE
+                 ",\"parts\":" LIST(REF("Part")) ",\"ack\":" ACK ",\"as_of\":" TIME "}}"},
+
+    {"Part",
+     CLOSED("\"name\",\"ok\",\"needed\",\"reason\"",
+            "\"name\":" STRING ",\"ok\":" BOOLEAN ",\"needed\":" BOOLEAN ",\"reason\":" STRING)},
+    {"Figures",
+     CLOSED("\"every_ms\",\"from\",\"columns\",\"as_of\"",
+            "\"every_ms\":" WHOLE ",\"from\":" TIME_0 ",\"columns\":{\"type\":\"object\","
+            "\"required\":[\"time\",\"writes\",\"reads\"],\"additionalProperties\":" LIST(
+                "{\"type\":[\"integer\",\"null\"],\"minimum\":0}") "},\"as_of\":" TIME)},
 
     {"SeedLike", CLOSED("\"post_id\",\"user_id\"", "\"post_id\":" ID ",\"user_id\":" ID)},
     {"SeedLikeAnswer",
@@ -246,7 +261,7 @@ static const struct parameter parameters[] = {
     {"state", "{\"enum\":[\"PENDING\",\"RETRYING\",\"SUCCESS\",\"FAILED\",\"DISCARDED\"]}",
      "In this state only"},
     {"counter", STRING, "Of this counter or item only"},
-    {"since", STRING, "Not before this time"},
+    {"since", STRING, "Not before this time; of figures: after it"},
     {"until", STRING, "Not after this time"},
     {"verbose", STRING, "Says what was looked at"},
 };

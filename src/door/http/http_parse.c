@@ -57,6 +57,8 @@ static const struct {
     {HTTP_HEADER_ORIGIN, {"origin", 6}},
     {HTTP_HEADER_EXPECT, {"expect", 6}},
     {HTTP_HEADER_TRANSFER_ENCODING, {"transfer-encoding", 17}},
+    {HTTP_HEADER_ACCEPT, {"accept", 6}},
+    {HTTP_HEADER_ACCEPT_ENCODING, {"accept-encoding", 15}},
 };
 
 static int find_header(struct slice name)
@@ -67,6 +69,13 @@ static int find_header(struct slice name)
             return (int)known[i].header;
     }
     return HTTP_HEADERS;
+}
+
+/* Browsers and proxies may say what they take in several lines; it decides about nothing but how
+ * an answer looks. */
+static bool may_repeat(int header)
+{
+    return header == HTTP_HEADER_ACCEPT || header == HTTP_HEADER_ACCEPT_ENCODING;
 }
 
 static int on_header_field(llhttp_t *llhttp, const char *at, size_t size)
@@ -104,7 +113,10 @@ static int on_header_value_complete(llhttp_t *llhttp)
     struct http_parser *parser = of(llhttp);
     if (parser->state != IN_HEAD || parser->header == HTTP_HEADERS)
         return 0;
-    if (parser->headers_seen & 1u << parser->header)
+    bool is_seen = parser->headers_seen & 1u << parser->header;
+    if (is_seen && may_repeat(parser->header))
+        return 0;
+    if (is_seen)
         return fail(parser, 400, "a header that may stand once stands twice");
     parser->headers_seen |= 1u << parser->header;
 

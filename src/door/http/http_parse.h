@@ -10,7 +10,7 @@
  * A chunked body is put together in place. Strict where doubt would let two
  * servers see different requests: bare line ends, folded lines, a blank in a
  * header's name, two lengths, a transfer coding other than "chunked", a header
- * that we use and that stands twice.
+ * that we use and that stands twice, unless it is about the form of the answer.
  *
  * Pure: no I/O, no clock, no memory of its own that a peer could size. */
 #ifndef DOOR_HTTP_HTTP_PARSE_H
@@ -39,6 +39,8 @@ enum http_header {
     HTTP_HEADER_ORIGIN,
     HTTP_HEADER_EXPECT,
     HTTP_HEADER_TRANSFER_ENCODING,
+    HTTP_HEADER_ACCEPT, /* may stand twice, as the next; the first counts */
+    HTTP_HEADER_ACCEPT_ENCODING,
     HTTP_HEADERS,
 };
 

@@ -14,8 +14,10 @@
 #define TAGGED HTTP_ROUTE_TAGGED
 #define HIDDEN HTTP_ROUTE_HIDDEN
 
-#define SSE  "text/event-stream"
-#define TEXT "text/plain"
+#define SSE    "text/event-stream"
+#define TEXT   "text/plain"
+#define ANY    "*/*"
+#define SCRIPT "text/javascript"
 
 /* The busiest first. */
 const struct http_route http_route_table[] = {
@@ -112,6 +114,9 @@ const struct http_route http_route_table[] = {
     {HTTP_GET, "/v1/status", ALONE, http_status, "getStatus", "server", "How the server is", NULL,
      NULL, 200, "Status"},
 
+    {HTTP_GET, "/v1/figures", ALONE, http_figures, "getFigures", "server",
+     "Figures of the last hour, one sample each second", "since", NULL, 200, "Figures"},
+
     {HTTP_POST, "/like", JSON | WRITE, http_seed_like, "seedLike", "short paths",
      "Likes a post, or takes the like back", NULL, "SeedLike", 200, "SeedLikeAnswer"},
     {HTTP_GET, "/like/count/{id}", TAGGED, http_seed_like_count, "seedLikeCount", "short paths",
@@ -125,10 +130,15 @@ const struct http_route http_route_table[] = {
      NULL, 200, TEXT},
     {HTTP_GET, "/readyz", ALONE | OPEN, http_readyz, "getReady", "server",
      "Can the server take writes?", "verbose", NULL, 200, TEXT},
-    {HTTP_GET, "/", OPEN, http_index, "getIndex", "server", "Where to go from here", NULL, NULL,
-     200, "Any"},
+    {HTTP_GET, "/", OPEN, http_index, "getIndex", "server",
+     "Where to go from here; who takes text/html gets the web page", NULL, NULL, 200, "Any"},
     {HTTP_GET, "/{video}/count", TAGGED, http_seed_video_count, "seedVideoCount", "short paths",
      "The likes of a video", NULL, NULL, 200, "SeedVideo"},
+    /* Below the one above: there may be a video whose name is "page". */
+    {HTTP_GET, "/page/{file}", ALONE | OPEN | TAGGED, http_page_asset, "getPageFile", "page",
+     "A file of the web page", NULL, NULL, 200, ANY},
+    {HTTP_GET, "/tally.js", ALONE | OPEN | TAGGED, http_page_button, "getButton", "page",
+     "The button for other sites", NULL, NULL, 200, SCRIPT},
 };
 const unsigned http_route_count = sizeof(http_route_table) / sizeof(http_route_table[0]);
 

@@ -340,20 +340,61 @@ static void describe_counter(const struct cell *cell, const struct entry *counte
     describe->changed_ms = rare->changed_ms;
 }
 
+static void describe_item_shards(const struct cell *cell, const struct entry *item, uint8_t kind,
+                                 struct op_describe *describe)
+{
+    if (item->flags & ENTRY_CROWD && atomic_load(&item->crowd->missing) != 0)
+        return;
+    describe->total_count = describe->shards;
+    if (item->flags & ENTRY_CROWD) {
+        crowd_totals(item->crowd, kind, describe->totals);
+        return;
+    }
+    int64_t counts[LIMIT_KINDS];
+    item_counts(cell, item, counts);
+    describe->totals[0] = 0;
+    for (uint8_t of = 1; of <= cell->kinds->count; of++)
+        if (kind == KIND_NONE || kind == of)
+            describe->totals[0] += counts[of - 1];
+}
+
+static void describe_counter_shards(const struct cell *cell, const struct entry *counter,
+                                    struct op_describe *describe)
+{
+    const struct rare *rare = cell_rare(cell, counter);
+    if (!(rare && rare->parts) && counter->flags & ENTRY_BIG)
+        return;
+    describe->total_count = describe->shards;
+    if (rare && rare->parts)
+        parts_totals(rare->parts, describe->totals);
+    else
+        describe->totals[0] = counter->small;
+}
+
 static enum cell_result run_describe(struct cell *cell, const struct cell_turn *turn, struct op *op)
 {
     const struct entry *entry = cell_entry_for_read(cell, turn, op);
+    struct op_describe *describe = op->describe;
     if (!entry)
         return CELL_DONE;
-    *op->describe = (struct op_describe){.shards = 1,
-                                         .shards_asked = 1,
-                                         .incarnation = entry->incarnation,
-                                         .home = cell->number,
-                                         .reason = heat_reason_text(HEAT_UNCHANGED)};
-    if (entry->kind == ENTRY_ITEM)
-        describe_item(entry, op->describe);
+    *describe = (struct op_describe){.shards = 1,
+                                     .shards_asked = 1,
+                                     .incarnation = entry->incarnation,
+                                     .home = cell->number,
+                                     .reason = heat_reason_text(HEAT_UNCHANGED)};
+    bool is_item = entry->kind == ENTRY_ITEM;
+    if (is_item)
+        describe_item(entry, describe);
     else
-        describe_counter(cell, entry, op->describe);
+        describe_counter(cell, entry, describe);
+    if (!op->exact)
+        return CELL_DONE;
+    if (describe->shards > 1 && !turn->alone)
+        return CELL_ALONE; /* what the others hold is theirs */
+    if (is_item)
+        describe_item_shards(cell, entry, op->target_kind, describe);
+    else
+        describe_counter_shards(cell, entry, describe);
     return CELL_DONE;
 }
 

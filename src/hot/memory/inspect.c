@@ -150,15 +150,10 @@ static int by_writes(const void *a, const void *b)
 
 static void totals_of(const struct spread *spread, int64_t totals[LIMIT_CELLS])
 {
-    if (!spread->is_item) {
-        for (uint32_t shard = 0; shard < spread->shards; shard++)
-            totals[shard] = ((const struct parts *)spread)->part[shard].value;
-        return;
-    }
-    const struct crowd *crowd = (const struct crowd *)spread;
-    for (uint32_t slice = 0; slice < crowd->slice_count; slice++)
-        for (unsigned i = 0; crowd->slices[slice] && i < crowd->kinds * 2; i++)
-            totals[slice * spread->shards / CROWD_SLICES] += crowd->slices[slice][i].count;
+    if (spread->is_item)
+        crowd_totals((const struct crowd *)spread, KIND_NONE, totals);
+    else
+        parts_totals((const struct parts *)spread, totals);
 }
 
 void inspect_hottest(struct hot *base, uint32_t limit, hot_shards_fn *visit, void *arg)
@@ -170,7 +165,7 @@ void inspect_hottest(struct hot *base, uint32_t limit, hot_shards_fn *visit, voi
     memcpy(list, hot->directory.list, count * sizeof(list[0]));
     qsort(list, count, sizeof(list[0]), by_writes);
     for (uint32_t i = 0; i < count && i < limit; i++) {
-        int64_t totals[LIMIT_CELLS] = {0};
+        int64_t totals[LIMIT_CELLS];
         totals_of(list[i], totals);
         visit(arg, spread_id(list[i]), list[i]->is_item, list[i]->shards, totals);
     }

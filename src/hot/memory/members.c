@@ -344,6 +344,23 @@ int64_t crowd_count_sets(const struct crowd *crowd, uint8_t kind, uint32_t recou
     return sum;
 }
 
+static int64_t count_slice(struct set *sets, uint8_t kind)
+{
+    return set_of(sets, kind, 0)->count + set_of(sets, kind, 1)->count;
+}
+
+void crowd_totals(const struct crowd *crowd, uint8_t kind, int64_t totals[LIMIT_CELLS])
+{
+    uint32_t shards = crowd->spread.shards;
+    memset(totals, 0, shards * sizeof(*totals));
+    for (uint32_t slice = 0; slice < crowd->slice_count; slice++) {
+        int64_t *total = &totals[slice * shards / CROWD_SLICES];
+        for (uint8_t of = 1; crowd->slices[slice] && of <= crowd->kinds; of++)
+            if (kind == KIND_NONE || kind == of)
+                *total += count_slice(crowd->slices[slice], of);
+    }
+}
+
 int64_t crowd_recount(const struct crowd *crowd, uint8_t kind)
 {
     int64_t count = 0;

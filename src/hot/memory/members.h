@@ -118,6 +118,9 @@ int64_t crowd_recount(const struct crowd *crowd, uint8_t kind);
 /* The same from the sets' own counts, but for one slice. */
 int64_t crowd_count_sets(const struct crowd *crowd, uint8_t kind, uint32_t recounted);
 
+/* What each shard of it has of a kind, KIND_NONE: of all. The caller owns all slices. */
+void crowd_totals(const struct crowd *crowd, uint8_t kind, int64_t totals[LIMIT_CELLS]);
+
 /* --- both --- */
 
 /* Visits about page->limit members that hold `kind`, from page->cursor on, in

@@ -125,6 +125,12 @@ void parts_level(struct parts *parts)
     parts->part[0].value = (int64_t)((uint64_t)total - share * (shards - 1));
 }
 
+void parts_totals(const struct parts *parts, int64_t totals[LIMIT_CELLS])
+{
+    for (uint32_t shard = 0; shard < parts->spread.shards; shard++)
+        totals[shard] = parts->part[shard].value;
+}
+
 bool parts_are_expired(const struct parts *parts, int64_t now_ms)
 {
     int64_t deadline_ms = atomic_load_explicit(&parts->deadline_ms, memory_order_relaxed);

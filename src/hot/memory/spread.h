@@ -110,6 +110,9 @@ enum err parts_add(struct parts *parts, uint32_t shard, int64_t amount, int64_t 
 /* Puts `value` in place of whatever there was; all cells are locked. */
 void parts_set(struct parts *parts, int64_t value);
 
+/* What each of them holds; the caller has all their cells. */
+void parts_totals(const struct parts *parts, int64_t totals[LIMIT_CELLS]);
+
 /* Gives each part its share of what is above the floor; all is in part 0, and all
  * cells are locked. Without a floor it does not matter who has what. */
 void parts_level(struct parts *parts);

@@ -123,6 +123,31 @@ bool total_is_over(const struct spread_entry *entry)
     return idle_s != 0 && now_ms / 1000 >= entry->written_ms / 1000 + idle_s;
 }
 
+/* What is known of a part: false if that is nothing, or beyond 64 bits. */
+static bool part_total(const struct spread_entry *entry, unsigned cell, uint8_t kind,
+                       int64_t *ret_total)
+{
+    const struct spread_part *part = entry->parts[cell];
+    if (!part || !part->is_known || part->value.big)
+        return false;
+    *ret_total = entry->map.is_item ? 0 : part->value.small;
+    for (uint8_t of = 1; entry->map.is_item && of <= LIMIT_KINDS; of++)
+        if (kind == KIND_NONE || kind == of)
+            *ret_total += part->counts[of - 1];
+    return true;
+}
+
+/* As it was when they were last asked, which is soon again now that somebody looks. */
+static void describe_shards(struct spread_entry *entry, uint8_t kind, struct op_describe *is)
+{
+    uint32_t count = 0;
+    entry->is_read = true;
+    for (uint64_t cells = entry->map.cells; cells != 0; cells &= cells - 1)
+        if (!part_total(entry, (unsigned)__builtin_ctzll(cells), kind, &is->totals[count++]))
+            return;
+    is->total_count = count;
+}
+
 static void describe(const struct spread_entry *entry, struct op_describe *is)
 {
     *is = (struct op_describe){.is_item = entry->map.is_item,
@@ -138,6 +163,13 @@ static void describe(const struct spread_entry *entry, struct op_describe *is)
                                .written_ms = entry->written_ms / 1000 * 1000,
                                .reason = heat_reason_text(entry->map.reason),
                                .changed_ms = entry->map.changed_ms};
+}
+
+static void answer_describe(struct spread_entry *entry, struct op *op)
+{
+    describe(entry, op->describe);
+    if (op->exact)
+        describe_shards(entry, op->target_kind, op->describe);
 }
 
 static void answer_sum(struct spread_entry *entry, struct op *op)
@@ -195,7 +227,7 @@ void total_answer(struct spread_entry *entry, struct op *op)
     else if (!is_there && op->kind != OP_COUNTS)
         op->code = ERR_NOT_FOUND;
     else if (op->kind == OP_DESCRIBE)
-        describe(entry, op->describe);
+        answer_describe(entry, op);
     else if (op->kind == OP_DEADLINE)
         op->deadline_ms = entry->deadline_ms;
     else if (is_there)

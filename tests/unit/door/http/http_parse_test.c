@@ -273,6 +273,21 @@ TEST(a_target_may_name_the_host)
     free(outcome.data);
 }
 
+TEST(what_the_client_takes_may_stand_twice_and_the_first_counts)
+{
+    static const char text[] = "GET / HTTP/1.1\r\nHost: a\r\nAccept: text/html\r\n"
+                               "Accept-Encoding: gzip\r\nACCEPT: application/json\r\n"
+                               "Accept-Encoding: br\r\n\r\n";
+    for (size_t cut = 0; cut < strlen(text); cut++) {
+        struct outcome outcome = feed(text, strlen(text), cut, 1000);
+        const struct slice *headers = outcome.request.headers;
+        assert_int_equal(outcome.found, HTTP_FOUND_REQUEST);
+        assert_true(slice_equal(headers[HTTP_HEADER_ACCEPT], SLICE("text/html")));
+        assert_true(slice_equal(headers[HTTP_HEADER_ACCEPT_ENCODING], SLICE("gzip")));
+        free(outcome.data);
+    }
+}
+
 RUN(cmocka_unit_test(a_get_has_a_path_a_query_and_headers),
     cmocka_unit_test(a_body_of_known_length_is_read_at_every_cut),
     cmocka_unit_test(a_chunked_body_is_put_together_at_every_cut),
@@ -284,4 +299,5 @@ RUN(cmocka_unit_test(a_get_has_a_path_a_query_and_headers),
     cmocka_unit_test(a_body_has_at_most_so_many_bytes),
     cmocka_unit_test(extensions_of_chunks_are_bounded),
     cmocka_unit_test(the_older_version_closes_unless_it_is_asked_not_to),
-    cmocka_unit_test(a_target_may_name_the_host))
+    cmocka_unit_test(a_target_may_name_the_host),
+    cmocka_unit_test(what_the_client_takes_may_stand_twice_and_the_first_counts))
