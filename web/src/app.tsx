@@ -1,11 +1,10 @@
 // The frame around all pages: where one is, where one can go, and whether the server is there.
 
 import { lazy, Suspense, useEffect, useState } from "react";
-import { Link, Route, Router, Switch, useLocation } from "wouter";
-import { useHashLocation } from "wouter/use-hash-location";
 import { ask, hasPassword, setPassword } from "./lib/api";
 import { changes } from "./lib/changes";
 import { useStored, useStreamState } from "./lib/hooks";
+import { Link, usePlace } from "./lib/router";
 import { Button, Field, fieldLook } from "./parts/basics";
 import { Dialog } from "./parts/dialog";
 import { Icon, type IconName } from "./parts/icons";
@@ -19,23 +18,23 @@ const Pipeline = lazy(() => import("./pages/pipeline"));
 const Users = lazy(() => import("./pages/users"));
 
 const places: { to: string; name: string; icon: IconName }[] = [
-  { to: "/", name: "Feed", icon: "feed" },
-  { to: "/overview", name: "Overview", icon: "overview" },
-  { to: "/counters", name: "Counters", icon: "counters" },
-  { to: "/pipeline", name: "Pipeline", icon: "pipeline" },
-  { to: "/users", name: "Users", icon: "users" },
+  { to: "", name: "Feed", icon: "feed" },
+  { to: "overview", name: "Overview", icon: "overview" },
+  { to: "counters", name: "Counters", icon: "counters" },
+  { to: "pipeline", name: "Pipeline", icon: "pipeline" },
+  { to: "users", name: "Users", icon: "users" },
 ];
 
 function Places({ look }: { look: "side" | "bottom" }) {
-  const [location] = useLocation();
+  const [here = ""] = usePlace();
   const isSide = look === "side";
   return (
     <ul className={isSide ? "flex flex-col gap-1" : "grid grid-cols-5"}>
       {places.map(({ to, name, icon }) => {
-        const isHere = to === "/" ? location === "/" : location.startsWith(to);
+        const isHere = to === here;
         return (
           <li key={to}>
-            <Link href={to} aria-current={isHere ? "page" : undefined}
+            <Link to={to ? [to] : []} aria-current={isHere ? "page" : undefined}
               className={`flex items-center rounded-lg font-medium ${
                 isSide ? "h-9 gap-3 px-3 text-sm" : "h-14 flex-col justify-center gap-1 text-xs"
               } ${isHere ? "bg-accent-soft text-accent-text" : "text-soft hover:bg-raised hover:text-ink"}`}>
@@ -126,7 +125,25 @@ function SignIn() {
   );
 }
 
-function Frame() {
+function Here() {
+  const [page = "", id] = usePlace();
+  switch (page) {
+    case "":
+      return <Feed />;
+    case "overview":
+      return <Overview />;
+    case "counters":
+      return id === undefined ? <Counters /> : <Counter key={id} id={id} />;
+    case "pipeline":
+      return <Pipeline />;
+    case "users":
+      return <Users user={id} />;
+    default:
+      return <p>There is no such page. <Link to={[]} className="text-accent-text underline">To the feed</Link></p>;
+  }
+}
+
+export function App() {
   const isUp = useServer();
   return (
     <div className="min-h-dvh lg:grid lg:grid-cols-[13rem_minmax(0,1fr)]">
@@ -136,7 +153,7 @@ function Frame() {
       </a>
       <header className="sticky top-0 z-30 flex h-14 items-center justify-between border-b border-line bg-panel px-4 lg:fixed lg:inset-y-0
         lg:h-auto lg:w-52 lg:flex-col lg:items-stretch lg:justify-start lg:gap-6 lg:border-r lg:border-b-0 lg:p-4">
-        <Link href="/" className="flex items-center gap-2 rounded-lg text-lg font-semibold tracking-tight" aria-label="Tally, to the feed">
+        <Link to={[]} className="flex items-center gap-2 rounded-lg text-lg font-semibold tracking-tight" aria-label="Tally, to the feed">
           <img src="/page/mark.svg" alt="" className="size-7" width={28} height={28} />
           Tally
         </Link>
@@ -154,16 +171,7 @@ function Frame() {
         )}
         <main id="main" tabIndex={-1} className="mx-auto w-full max-w-6xl px-4 pt-6 pb-24 outline-none lg:px-8 lg:pb-10">
           <Suspense fallback={<p className="text-sm text-soft">Loading…</p>}>
-            <Switch>
-              <Route path="/" component={Feed} />
-              <Route path="/overview" component={Overview} />
-              <Route path="/counters" component={Counters} />
-              <Route path="/counters/:id">{({ id }) => <Counter key={id} id={decodeURIComponent(id)} />}</Route>
-              <Route path="/pipeline" component={Pipeline} />
-              <Route path="/users"><Users /></Route>
-              <Route path="/users/:user">{({ user }) => <Users user={decodeURIComponent(user)} />}</Route>
-              <Route>There is no such page. <Link href="/" className="text-accent-text underline">To the feed</Link></Route>
-            </Switch>
+            <Here />
           </Suspense>
         </main>
       </div>
@@ -172,8 +180,4 @@ function Frame() {
       <Notices />
     </div>
   );
-}
-
-export function App() {
-  return <Router hook={useHashLocation}><Frame /></Router>;
 }

@@ -1,16 +1,16 @@
 // One counter: its value, its shards, where it comes from, and the proof of it.
 
 import { useState } from "react";
-import { Link } from "wouter";
 import { asProblem, call, newKey, path, query, type Page, type Problem } from "../lib/api";
 import { ago, exact, moment } from "../lib/format";
 import { useLive, useLoaded } from "../lib/hooks";
 import { usePaged } from "../lib/pages";
+import { Link } from "../lib/router";
 import { Badge, Button, Card, Empty, Field, fieldLook, PageTitle, Trouble, Waiting } from "../parts/basics";
 import { Confirm } from "../parts/dialog";
 import { Icon } from "../parts/icons";
 import { Cell, HeadCell, Rows } from "../parts/rows";
-import { ShardsPicture, type Shard } from "../parts/shards";
+import { ShardsPicture } from "../parts/shards";
 
 interface Described {
   id: string;
@@ -25,7 +25,7 @@ interface Described {
   written: string | null;
   shards_changed: string | null;
   shards_reason: string;
-  parts?: Shard[];
+  shard_values: string[] | null;
 }
 
 interface Proof {
@@ -180,7 +180,7 @@ function Members({ item, kind }: { item: string; kind: string }) {
         <Rows label="Members" rows={members.rows} columns="grid-cols-1" rowHeight={36} keyOf={(user) => user} onEnd={members.more}
           head={<HeadCell>User</HeadCell>} foot={`${exact(String(members.rows.length))}${members.isWhole ? "" : " or more"}`}>
           {(user) => (
-            <Cell><Link href={`/users/${encodeURIComponent(user)}`} className="font-mono text-accent-text hover:underline">{user}</Link></Cell>
+            <Cell><Link to={["users", user]} className="font-mono text-accent-text hover:underline">{user}</Link></Cell>
           )}
         </Rows>
       )}
@@ -229,7 +229,7 @@ export default function Counter({ id }: { id: string }) {
   };
   return (
     <>
-      <Link href="/counters" className="mb-2 inline-flex items-center gap-1 rounded text-sm text-soft hover:text-ink">
+      <Link to={["counters"]} className="mb-2 inline-flex items-center gap-1 rounded text-sm text-soft hover:text-ink">
         <Icon name="back" className="size-4" />Counters
       </Link>
       <PageTitle title={id} aside={about.data?.kind === "counter" && <Button look="danger" onClick={() => setResetting(true)}>Reset to 0</Button>} />
@@ -244,7 +244,7 @@ export default function Counter({ id }: { id: string }) {
             <p className="mt-1"><Badge tone="good">live</Badge></p>
           </div>
           {about.data && <Facts about={about.data} />}
-          {about.data && <ShardsPicture shards={about.data.shards} home={about.data.home} parts={about.data.parts ?? []} />}
+          {about.data && <ShardsPicture shards={about.data.shards} home={about.data.home} values={about.data.shard_values ?? []} />}
         </Card>
         <ProofCard id={id} />
         <AtTime id={id} />

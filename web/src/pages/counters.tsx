@@ -1,11 +1,11 @@
 // All counters: found by a pattern, sorted, live.
 
 import { useCallback, useDeferredValue, useEffect, useMemo, useState } from "react";
-import { Link } from "wouter";
 import { call, newKey, query, type Counts, type Page } from "../lib/api";
 import { exact } from "../lib/format";
 import { useLive } from "../lib/hooks";
 import { usePaged } from "../lib/pages";
+import { Link } from "../lib/router";
 import { Badge, Button, Card, Count, Empty, Field, fieldLook, PageTitle, Trouble } from "../parts/basics";
 import { Cell, HeadCell, Rows } from "../parts/rows";
 import { TaskNote } from "../parts/task";
@@ -124,7 +124,7 @@ export default function Counters() {
         {rows.length === 0 && isWhole ? (
           <Empty icon="counters" title={match === "*" ? "Nothing is counted yet" : "Nothing has such a name"}>
             {match === "*" ? (
-              <>A counter begins with its first write: like a post in the <Link href="/" className="text-accent-text underline">feed</Link>, or{" "}
+              <>A counter begins with its first write: like a post in the <Link to={[]} className="text-accent-text underline">feed</Link>, or{" "}
                 <code className="font-mono">curl -X POST {window.location.origin}/v1/counters/views/add</code></>
             ) : <>Patterns know <code className="font-mono">*</code>, <code className="font-mono">?</code> and <code className="font-mono">[abc]</code>.</>}
           </Empty>
@@ -141,7 +141,7 @@ export default function Counters() {
             {(row) => (
               <>
                 <Cell>
-                  <Link href={`/counters/${encodeURIComponent(row.id)}`} className="font-mono text-accent-text hover:underline">{row.id}</Link>
+                  <Link to={["counters", row.id]} className="font-mono text-accent-text hover:underline">{row.id}</Link>
                 </Cell>
                 <Cell className="text-right"><LiveCount row={row} /></Cell>
                 <Cell className="hidden sm:block">{row.item === null ? "counter" : "reaction"}</Cell>

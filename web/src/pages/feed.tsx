@@ -1,13 +1,13 @@
 // The feed: posts that people like and dislike, as on a social site.
 
 import { useCallback, useEffect, useMemo, useRef, useState, useSyncExternalStore } from "react";
-import { Link } from "wouter";
 import { api, call, type Counts, type Problem } from "../lib/api";
 import { runBurst, type BurstState } from "../lib/burst";
 import { changes } from "../lib/changes";
 import { exact, figure } from "../lib/format";
 import { useLoaded, useStored } from "../lib/hooks";
 import { ItemReactions } from "../lib/reactions";
+import { Link } from "../lib/router";
 import { Button, Card, Count, Field, fieldLook, PageTitle, Trouble } from "../parts/basics";
 import { Icon } from "../parts/icons";
 import { notify } from "../parts/notices";
@@ -80,8 +80,8 @@ function BurstReport({ item, state, onAgain }: { item: string; state: BurstState
           {state.failed > 0 && <>; {exact(String(state.failed))} refused</>}.{end}
         </p>
         <p className="flex gap-4 font-medium text-accent-text">
-          <Link href={`/counters/${encodeURIComponent(`${item}/like`)}`} className="hover:underline">See its shards</Link>
-          <Link href="/overview" className="hover:underline">Watch the server</Link>
+          <Link to={["counters", `${item}/like`]} className="hover:underline">See its shards</Link>
+          <Link to={["overview"]} className="hover:underline">Watch the server</Link>
         </p>
       </div>
       {state.problem && <Trouble problem={state.problem} onAgain={onAgain} />}

@@ -1,10 +1,10 @@
 // What a user has reacted to, and how to be forgotten.
 
 import { useEffect, useState } from "react";
-import { Link, useLocation } from "wouter";
 import { call, newKey, path, query, type Page } from "../lib/api";
 import { exact } from "../lib/format";
 import { usePaged } from "../lib/pages";
+import { go, Link } from "../lib/router";
 import { Badge, Button, Card, Empty, Field, fieldLook, PageTitle, Trouble } from "../parts/basics";
 import { Confirm } from "../parts/dialog";
 import { Cell, HeadCell, Rows } from "../parts/rows";
@@ -43,7 +43,7 @@ function Reactions({ user }: { user: string }) {
             {(row) => (
               <>
                 <Cell>
-                  <Link className="font-mono text-accent-text hover:underline" href={`/counters/${encodeURIComponent(`${row.item}/${row.reaction}`)}`}>
+                  <Link className="font-mono text-accent-text hover:underline" to={["counters", `${row.item}/${row.reaction}`]}>
                     {row.item}
                   </Link>
                 </Cell>
@@ -64,13 +64,12 @@ function Reactions({ user }: { user: string }) {
 
 export default function Users({ user }: { user?: string }) {
   const [typed, setTyped] = useState(user ?? "");
-  const [, go] = useLocation();
   useEffect(() => setTyped(user ?? ""), [user]);
   return (
     <>
       <PageTitle title="Users">What somebody has reacted to, and how to be forgotten.</PageTitle>
       <form className="mb-4 flex max-w-md items-end gap-2" role="search"
-        onSubmit={(event) => { event.preventDefault(); if (typed) go(`/users/${encodeURIComponent(typed)}`); }}>
+        onSubmit={(event) => { event.preventDefault(); if (typed) go("users", typed); }}>
         <div className="grow">
           <Field label="User">
             <input className={fieldLook} value={typed} maxLength={256} spellCheck={false} autoComplete="off" placeholder="ann"

@@ -1,0 +1,24 @@
+import { expect, it } from "vitest";
+import { joined, last, noSamples, recent } from "./figures";
+
+it("puts newer samples behind those that are there", () => {
+  const first = joined(noSamples(), { time: [1, 2], writes: [10, 20] });
+  const next = joined(first, { time: [3], writes: [30], lag_events: [5] });
+  expect(next.time).toEqual([1, 2, 3]);
+  expect(next.writes).toEqual([10, 20, 30]);
+  expect(next.lag_events).toEqual([null, null, 5]);
+  expect(last(next, "writes")).toBe(30);
+});
+
+it("keeps an hour", () => {
+  const times = Array.from({ length: 4000 }, (_, i) => i);
+  const all = joined(noSamples(), { time: times });
+  expect(all.time).toHaveLength(3600);
+  expect(all.time[0]).toBe(400);
+  expect(recent(all, 60).time[0]).toBe(3940);
+});
+
+it("is the same when nothing is new", () => {
+  const before = joined(noSamples(), { time: [1] });
+  expect(joined(before, { time: [] })).toBe(before);
+});

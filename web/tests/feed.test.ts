@@ -1,0 +1,122 @@
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { checkAccess, checkFits, open, phone, reaction, Tallyd } from "./lab";
+
+const ITEM = "post-aurora";
+let tallyd: Tallyd;
+
+beforeAll(async () => {
+  tallyd = await Tallyd.start();
+});
+afterAll(() => tallyd.stop());
+
+const count = async (kind: string) =>
+  (await tallyd.call<{ value: string }>("GET", `/v1/counters/${ITEM}%2F${kind}`).catch(() => ({ value: "0" }))).value ?? "0";
+
+it("likes, switches and takes back, and remembers over a reload", async () => {
+  const page = await open(tallyd.url);
+  await reaction(page, ITEM, "like").click();
+  await expect.poll(() => count("like")).toBe("1");
+  await page.reload();
+  await expect.poll(() => reaction(page, ITEM, "like").getAttribute("aria-pressed")).toBe("true");
+  await reaction(page, ITEM, "dislike").click();
+  await expect.poll(() => count("dislike")).toBe("1");
+  expect(await count("like")).toBe("0");
+  await reaction(page, ITEM, "dislike").click();
+  await expect.poll(() => count("dislike")).toBe("0");
+});
+
+it("shows each browser what the other does", async () => {
+  const ann = await open(tallyd.url);
+  const ben = await open(tallyd.url);
+  await ben.getByLabel("You are").fill("ben");
+  await ben.keyboard.press("Enter");
+  await reaction(ann, ITEM, "like").click();
+  await expect.poll(() => reaction(ben, ITEM, "like").innerText()).toContain("1");
+  await reaction(ben, ITEM, "like").click();
+  await expect.poll(() => reaction(ann, ITEM, "like").innerText()).toContain("2");
+  await reaction(ann, ITEM, "like").click();
+  await reaction(ben, ITEM, "like").click();
+  await expect.poll(() => reaction(ann, ITEM, "like").innerText()).toContain("0");
+});
+
+it("is safe under double clicks and answers that are lost", async () => {
+  const page = await open(tallyd.url, {}, /ERR_FAILED|Failed to load/);
+  let lost = 0;
+  await page.route("**/reactions/**", async (route) => {
+    if (lost++ < 2) {
+      await route.fetch(); // it is done, and the answer does not come
+      await route.abort("failed");
+    } else await route.continue();
+  });
+  await reaction(page, "post-cat", "like").dblclick();
+  await reaction(page, "post-cat", "like").click();
+  await expect.poll(async () => (await tallyd.call<{ value: string }>("GET", "/v1/counters/post-cat%2Flike")).value, { timeout: 10_000 }).toBe("1");
+  await expect.poll(() => reaction(page, "post-cat", "like").getAttribute("aria-pressed")).toBe("true");
+  await expect.poll(() => reaction(page, "post-cat", "like").innerText()).toContain("1");
+});
+
+it("takes back what the server refuses, and says so", async () => {
+  const page = await open(tallyd.url, {}, /status of 422/);
+  await page.route("**/reactions/**", (route) =>
+    route.fulfill({ status: 422, contentType: "application/problem+json", body: JSON.stringify({ title: "Refused today" }) }));
+  await reaction(page, "post-tabs", "like").click();
+  await expect.poll(() => page.getByRole("status").allInnerTexts()).toEqual(expect.arrayContaining([expect.stringContaining("Refused today")]));
+  expect(await reaction(page, "post-tabs", "like").getAttribute("aria-pressed")).toBe("false");
+  expect(await reaction(page, "post-tabs", "like").innerText()).toContain("0");
+});
+
+it("shows feedback at once while an answer is slow", async () => {
+  const page = await open(tallyd.url);
+  await page.route("**/reactions/**", async (route) => {
+    await new Promise((done) => setTimeout(done, 1500));
+    await route.continue();
+  });
+  await reaction(page, "post-tabs", "dislike").click();
+  expect(await reaction(page, "post-tabs", "dislike").getAttribute("aria-pressed")).toBe("true");
+  expect(await reaction(page, "post-tabs", "dislike").innerText()).toContain("1");
+  await expect.poll(async () => (await tallyd.call<{ value: string }>("GET", "/v1/counters/post-tabs%2Fdislike")).value).toBe("1");
+});
+
+it("goes viral, by as many users as likes", async () => {
+  const page = await open(tallyd.url);
+  await page.getByLabel("Going viral is").selectOption("1000");
+  await page.locator('[data-item="post-marathon"]').getByRole("button", { name: "Go viral" }).click();
+  await expect.poll(() => page.getByText("1,000 of 1,000 likes").count()).toBe(1);
+  await expect.poll(() => reaction(page, "post-marathon", "like").innerText()).toContain("1K");
+  expect(await reaction(page, "post-marathon", "like").getAttribute("title")).toBe("1,000");
+  const proof = await tallyd.call("POST", "/v1/counters/post-marathon%2Flike/recount");
+  expect(proof).toMatchObject({ value: "1000", recount: "1000", agrees: true });
+});
+
+it("survives a server that is killed, and goes on by itself", async () => {
+  const page = await open(tallyd.url, {}, /ERR_|Failed to load/);
+  await expect.poll(() => page.getByText("Connected").count()).toBe(1);
+  const before = await reaction(page, "post-marathon", "like").innerText();
+  await tallyd.kill();
+  await expect.poll(() => page.getByText("The server cannot be reached", { exact: false }).count(), { timeout: 15_000 }).toBeGreaterThan(0);
+  await tallyd.run();
+  await expect.poll(() => page.getByRole("alert").count(), { timeout: 15_000 }).toBe(0);
+  expect(await reaction(page, "post-marathon", "like").innerText()).toBe(before);
+  await tallyd.call("PUT", "/v1/items/post-marathon/reactions/zoe");
+  await expect.poll(() => reaction(page, "post-marathon", "like").getAttribute("title"), { timeout: 15_000 }).toBe("1,001");
+});
+
+it("works with the keyboard alone", async () => {
+  const page = await open(tallyd.url);
+  await expect.poll(() => reaction(page, "post-sourdough", "like").isEnabled()).toBe(true);
+  for (let i = 0; i < 40; i++) {
+    await page.keyboard.press("Tab");
+    const isThere = await page.evaluate(() =>
+      document.activeElement?.closest("[data-item]")?.getAttribute("data-item") === "post-sourdough" && document.activeElement.getAttribute("data-kind") === "like");
+    if (isThere) break;
+  }
+  await page.keyboard.press("Space");
+  await expect.poll(async () => (await tallyd.call<{ value: string }>("GET", "/v1/counters/post-sourdough%2Flike")).value).toBe("1");
+});
+
+it.each([["light", {}], ["dark", { colorScheme: "dark" as const }], ["phone", phone]])("is accessible and fits: %s", async (_name, options) => {
+  const page = await open(tallyd.url, options);
+  await expect.poll(() => reaction(page, ITEM, "like").isEnabled()).toBe(true);
+  await checkAccess(page);
+  await checkFits(page);
+});

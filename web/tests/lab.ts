@@ -1,0 +1,150 @@
+// What the tests in a browser need: a tallyd of their own, the system's Chromium, and a check that all is well.
+
+import { spawn, type ChildProcess } from "node:child_process";
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { createRequire } from "node:module";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { chromium, type Browser, type BrowserContextOptions, type Page } from "playwright-core";
+import { afterAll, afterEach, expect } from "vitest";
+
+const program = process.env.TALLYD ?? join(dirname(fileURLToPath(import.meta.url)), "../../build/tallyd");
+const browserPath = process.env.CHROMIUM ?? "/usr/bin/chromium";
+const axeSource = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+
+const browserFlags = [
+  "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+  "--disable-component-update", "--disable-sync",
+];
+
+// ---- tallyd ----
+
+async function freePort(): Promise<number> {
+  return new Promise((done, fail) => {
+    const server = createServer().on("error", fail).listen(0, "127.0.0.1", () => {
+      const { port } = server.address() as { port: number };
+      server.close(() => done(port));
+    });
+  });
+}
+
+export class Tallyd {
+  private process: ChildProcess | undefined;
+  private said = "";
+  readonly folder = mkdtempSync(join(tmpdir(), "tally-page-"));
+
+  private constructor(readonly port: number, readonly resp: number, readonly flags: string[]) {}
+
+  static async start(...flags: string[]): Promise<Tallyd> {
+    if (!existsSync(program)) throw new Error(`there is no ${program}: run make build first`);
+    const tallyd = new Tallyd(await freePort(), await freePort(), flags);
+    await tallyd.run();
+    return tallyd;
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${this.port}`;
+  }
+
+  async run(): Promise<void> {
+    this.process = spawn(program, ["--data", join(this.folder, "data"), "--http", `127.0.0.1:${this.port}`,
+      "--resp", `127.0.0.1:${this.resp}`, ...this.flags], { stdio: ["ignore", "ignore", "pipe"] });
+    this.process.stderr!.on("data", (text: Buffer) => (this.said += text.toString()));
+    for (let i = 0; i < 300; i++) {
+      if (await fetch(`${this.url}/readyz`).then((answer) => answer.ok, () => false)) return;
+      if (this.process.exitCode !== null) break;
+      await new Promise((done) => setTimeout(done, 50));
+    }
+    throw new Error(`tallyd does not start:\n${this.said}`);
+  }
+
+  /** As if the power had gone. */
+  async kill(): Promise<void> {
+    const ended = new Promise((done) => this.process!.once("exit", done));
+    this.process!.kill("SIGKILL");
+    await ended;
+  }
+
+  async stop(): Promise<void> {
+    if (this.process?.exitCode === null && this.process.signalCode === null) await this.kill();
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+
+  async call<T = Record<string, unknown>>(method: string, path: string, json?: unknown): Promise<T> {
+    const answer = await fetch(this.url + path, {
+      method,
+      headers: json === undefined ? {} : { "Content-Type": "application/json" },
+      body: json === undefined ? undefined : JSON.stringify(json),
+    });
+    return (await answer.json()) as T;
+  }
+
+  async lines(lines: unknown[]): Promise<void> {
+    const answer = await fetch(`${this.url}/v1/batch`, {
+      method: "POST",
+      headers: { "Content-Type": "application/x-ndjson" },
+      body: lines.map((line) => `${JSON.stringify(line)}\n`).join(""),
+    });
+    expect(answer.status).toBe(200);
+    await answer.text();
+  }
+}
+
+// ---- the browser ----
+
+let browser: Browser | undefined;
+const opened: { page: Page; complaints: string[] }[] = [];
+
+afterEach(async () => {
+  const complaints = opened.flatMap((one) => one.complaints);
+  for (const { page } of opened.splice(0)) await page.context().close();
+  expect(complaints, "what the browser complained about").toEqual([]);
+});
+
+afterAll(async () => {
+  await browser?.close();
+  browser = undefined;
+});
+
+/** A page of its own, in a context of its own: another browser, as far as the server knows. `expects`: complaints that are no fault. */
+export async function open(url: string, options: BrowserContextOptions = {}, expects: RegExp = /^$/): Promise<Page> {
+  browser ??= await chromium.launch({ executablePath: browserPath, args: browserFlags });
+  const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
+  const page = await context.newPage();
+  const complaints: string[] = [];
+  page.on("pageerror", (error) => complaints.push(String(error)));
+  page.on("console", (message) => {
+    if (message.type() === "error" && !expects.test(message.text())) complaints.push(message.text());
+  });
+  page.on("request", (request) => {
+    if (new URL(request.url()).hostname !== "127.0.0.1") complaints.push(`asks ${request.url()}`);
+  });
+  opened.push({ page, complaints });
+  await page.goto(url);
+  return page;
+}
+
+export const phone: BrowserContextOptions = { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true };
+
+/** WCAG 2.1 A and AA, by axe. */
+export async function checkAccess(page: Page): Promise<void> {
+  await page.evaluate(axeSource);
+  const found = await page.evaluate(async () => {
+    const axe = (window as unknown as { axe: { run: (what: Document, how: unknown) => Promise<{ violations: unknown[] }> } }).axe;
+    const result = await axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"] });
+    return (result.violations as { id: string; nodes: { html: string }[] }[]).map((one) => `${one.id}: ${one.nodes.map((node) => node.html).join(" | ")}`);
+  });
+  expect(found).toEqual([]);
+}
+
+/** Nothing sticks out to the side. */
+export async function checkFits(page: Page): Promise<void> {
+  const [wide, room] = await page.evaluate(() => [document.documentElement.scrollWidth, document.documentElement.clientWidth]);
+  expect(wide).toBeLessThanOrEqual(room!);
+}
+
+export function reaction(page: Page, item: string, kind: string) {
+  return page.locator(`[data-item="${item}"] [data-kind="${kind}"]`);
+}
