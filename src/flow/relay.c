@@ -104,9 +104,15 @@ static bool may_follow(struct relay *relay, struct slice section)
         return true; /* the aggregator makes a dead letter of it */
     bool is_after = event.type == EVENT_AFTER && event.after_origin < LIMIT_CELLS;
     event_done(&event);
-    if (!is_after || relay->cells[event.after_origin].carried >= event.after_sequence)
+    uint64_t carried = is_after ? relay->cells[event.after_origin].carried : 0;
+    if (!is_after || carried >= event.after_sequence)
         return true;
-    relay->awaited |= relay_bit(event.after_origin);
+    /* What we carry over ourselves we know about; but another may have opened that cell since, and
+     * its first event there may wait for this one. */
+    bool is_ours = relay->leased & relay_bit(event.after_origin) &&
+                   sequence_epoch(carried) == sequence_epoch(event.after_sequence);
+    if (!is_ours)
+        relay->awaited |= relay_bit(event.after_origin);
     return false;
 }
 
@@ -276,7 +282,7 @@ static uint64_t cells_to_ask_about(struct relay *relay)
 {
     uint64_t waiting =
         atomic_load_explicit(&relay->tickets.cells, memory_order_relaxed) | relay->awaited;
-    uint64_t cells = waiting & ~relay->leased;
+    uint64_t cells = (waiting & ~relay->leased) | relay->awaited;
     for (unsigned i = 0; i < LIMIT_CELLS; i++) {
         const struct relay_cell *cell = &relay->cells[i];
         if (cell->is_stale || (waiting & relay_bit(i) && cell->logged == 0))

@@ -269,12 +269,9 @@ TEST(what_a_batch_did_before_its_cell_was_lost_does_not_rest_on_what_it_did_afte
     rig_free(rig);
 }
 
-/* The server of cell 0 is replaced while it sleeps, and the cell is opened anew by another node.
- * Our node takes the old one for the primary still. */
-static void replace_unnoticed(struct rig *rig)
+/* Another node opens cell 0, which is closed, and ends. */
+static void open_elsewhere(struct rig *rig)
 {
-    redis_replicate(&rig->redis, 0);
-    redis_replace(&rig->redis, 0, 1);
     struct relay *other = relay_new(&(struct relay_options){
         .env = &rig->env,
         .outbox = redis_model_outbox(&rig->redis, 1),
@@ -292,8 +289,17 @@ static void replace_unnoticed(struct rig *rig)
     }
     assert_true(rig->redis.cells[0].open);
     assert_int_equal(rig->redis.cells[0].epoch, 2);
-    rig->redis.ghosts[0].is_awake = true;
     relay_free(other);
+}
+
+/* The server of cell 0 is replaced while it sleeps, and the cell is opened anew by another node.
+ * Our node takes the old one for the primary still. */
+static void replace_unnoticed(struct rig *rig)
+{
+    redis_replicate(&rig->redis, 0);
+    redis_replace(&rig->redis, 0, 1);
+    open_elsewhere(rig);
+    rig->redis.ghosts[0].is_awake = true;
 }
 
 TEST(what_a_server_does_that_was_replaced_is_weak_although_the_log_has_it)
@@ -371,24 +377,51 @@ TEST(a_cell_is_not_opened_while_the_store_is_down)
     rig_free(rig);
 }
 
+/* An event of the cell that must come after one of another. */
+static void append_wait(struct rig *rig, unsigned cell, unsigned after, uint64_t sequence)
+{
+    append_event(&rig->redis, cell,
+                 &(struct event){.type = EVENT_AFTER,
+                                 .id = SLICE("i0"),
+                                 .after_origin = after,
+                                 .after_sequence = sequence});
+}
+
 TEST(what_comes_after_another_cell_waits_for_it)
 {
     struct rig *rig = rig_new();
     open_counter(rig, 0);
     open_counter(rig, 1);
     (void)add(rig, 0);
-    /* An event of cell 1 that must come after one of cell 0 that nobody has written yet. */
-    append_event(&rig->redis, 1,
-                 &(struct event){.type = EVENT_AFTER,
-                                 .id = SLICE("i0"),
-                                 .after_origin = 0,
-                                 .after_sequence = sequence_of(1, 2)});
+    append_wait(rig, 1, 0, sequence_of(1, 2)); /* which nobody has written yet */
     size_t before = rig->log.lanes[1].count;
     rounds(rig, 8);
     assert_int_equal(rig->log.lanes[1].count, before);
     (void)add(rig, 0);
     rounds(rig, 8);
     assert_int_equal(rig->log.lanes[1].count, before + 1);
+    rig_free(rig);
+}
+
+TEST(what_comes_after_an_epoch_that_another_has_begun_does_not_wait_for_ever)
+{
+    struct rig *rig = rig_new();
+    open_counter(rig, 0);
+    open_counter(rig, 1);
+    (void)add(rig, 0);
+    rounds(rig, 8);
+    redis_replicate(&rig->redis, 0);
+    redis_fail_over(&rig->redis, 0);
+    open_elsewhere(rig);
+    /* Cell 1 waits for the new epoch, of which we do not know, and that waits for cell 1. */
+    append_wait(rig, 1, 0, sequence_of(2, 0));
+    append_wait(rig, 0, 1, rig->redis.cells[1].last);
+    size_t before = rig->log.lanes[0].count;
+    rounds(rig, 12);
+    assert_int_equal(rig->redis.cells[0].lease, 1);
+    assert_int_equal(rig->redis.cells[1].entry_count, 0);
+    assert_int_equal(rig->redis.cells[0].entry_count, 0);
+    assert_int_equal(rig->log.lanes[0].count, before + 1);
     rig_free(rig);
 }
 
@@ -405,4 +438,5 @@ RUN(cmocka_unit_test(a_cell_that_was_never_there_is_opened),
     cmocka_unit_test(an_answer_leaves_also_when_another_has_appended_and_no_epoch_was_given),
     cmocka_unit_test(while_the_store_is_down_answers_leave_as_long_as_nobody_else_appends),
     cmocka_unit_test(a_cell_is_not_opened_while_the_store_is_down),
-    cmocka_unit_test(what_comes_after_another_cell_waits_for_it))
+    cmocka_unit_test(what_comes_after_another_cell_waits_for_it),
+    cmocka_unit_test(what_comes_after_an_epoch_that_another_has_begun_does_not_wait_for_ever))
