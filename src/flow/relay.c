@@ -104,15 +104,9 @@ static bool may_follow(struct relay *relay, struct slice section)
         return true; /* the aggregator makes a dead letter of it */
     bool is_after = event.type == EVENT_AFTER && event.after_origin < LIMIT_CELLS;
     event_done(&event);
-    uint64_t carried = is_after ? relay->cells[event.after_origin].carried : 0;
-    if (!is_after || carried >= event.after_sequence)
+    if (!is_after || relay->cells[event.after_origin].carried >= event.after_sequence)
         return true;
-    /* What we carry over ourselves we know about; but another may have opened that cell since, and
-     * its first event there may wait for this one. */
-    bool is_ours = relay->leased & relay_bit(event.after_origin) &&
-                   sequence_epoch(carried) == sequence_epoch(event.after_sequence);
-    if (!is_ours)
-        relay->awaited |= relay_bit(event.after_origin);
+    relay->awaited |= relay_bit(event.after_origin);
     return false;
 }
 
@@ -276,8 +270,10 @@ static void tell_of_store(struct relay *relay)
     (void)outbox->ops->saved(outbox, relay->leased, relay->mark.sequences, NULL);
 }
 
-/* Those that somebody here waits for and another relays, or has relayed before us; and those that
- * may be open again. */
+/* Those that somebody here waits for and another relays, or has relayed before us; those that may be
+ * open again; and those that a section of another cell waits for. The latter also where we relay
+ * ourselves: another may have opened the cell, or have carried over what we did not see any more,
+ * and its next section may wait for the one that waits. */
 static uint64_t cells_to_ask_about(struct relay *relay)
 {
     uint64_t waiting =

@@ -60,7 +60,7 @@ struct relay {
     struct relay_options options;
     struct relay_cell cells[LIMIT_CELLS];
     uint64_t leased;
-    uint64_t awaited; /* cells that a held section waits for and another carries over, a bit each */
+    uint64_t awaited; /* cells of which a held section waits for the log, a bit each */
     uint64_t lease_ns;
     uint64_t poll_ns;
     uint64_t progress_ns;

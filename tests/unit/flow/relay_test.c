@@ -425,6 +425,23 @@ TEST(what_comes_after_an_epoch_that_another_has_begun_does_not_wait_for_ever)
     rig_free(rig);
 }
 
+TEST(what_another_relay_has_carried_over_is_not_waited_for)
+{
+    struct rig *rig = rig_new();
+    open_counter(rig, 0);
+    open_counter(rig, 1);
+    (void)add(rig, 0);
+    rounds(rig, 8);
+    /* One that had the lease before us is late, and quicker than we are. */
+    (void)add(rig, 0);
+    let_go(&rig->redis.cells[0], rig->redis.cells[0].last);
+    append_wait(rig, 1, 0, rig->redis.cells[0].last);
+    rounds(rig, 8);
+    assert_int_equal(rig->redis.cells[0].lease, 1);
+    assert_int_equal(rig->redis.cells[1].entry_count, 0);
+    rig_free(rig);
+}
+
 RUN(cmocka_unit_test(a_cell_that_was_never_there_is_opened),
     cmocka_unit_test(an_answer_waits_until_the_log_has_it),
     cmocka_unit_test(an_answer_does_not_wait_for_a_cell_whose_server_is_down),
@@ -439,4 +456,5 @@ RUN(cmocka_unit_test(a_cell_that_was_never_there_is_opened),
     cmocka_unit_test(while_the_store_is_down_answers_leave_as_long_as_nobody_else_appends),
     cmocka_unit_test(a_cell_is_not_opened_while_the_store_is_down),
     cmocka_unit_test(what_comes_after_another_cell_waits_for_it),
-    cmocka_unit_test(what_comes_after_an_epoch_that_another_has_begun_does_not_wait_for_ever))
+    cmocka_unit_test(what_comes_after_an_epoch_that_another_has_begun_does_not_wait_for_ever),
+    cmocka_unit_test(what_another_relay_has_carried_over_is_not_waited_for))
