@@ -94,6 +94,14 @@ void relay_append(struct relay *relay, unsigned number, struct slice section, ui
     relay->did = true;
 }
 
+/* Does the log have this? The cell itself may be unable to say: then the store may have it already.
+ */
+static bool is_carried(const struct relay *relay, unsigned number, uint64_t sequence)
+{
+    return relay->cells[number].carried >= sequence ||
+           (relay->has_mark && relay->mark.sequences[number] >= sequence);
+}
+
 /* Does the log have what the section's events must come after? Only members that move bring such an
  * event along, and it is the first of its section. */
 static bool may_follow(struct relay *relay, struct slice section)
@@ -104,7 +112,7 @@ static bool may_follow(struct relay *relay, struct slice section)
         return true; /* the aggregator makes a dead letter of it */
     bool is_after = event.type == EVENT_AFTER && event.after_origin < LIMIT_CELLS;
     event_done(&event);
-    if (!is_after || relay->cells[event.after_origin].carried >= event.after_sequence)
+    if (!is_after || is_carried(relay, event.after_origin, event.after_sequence))
         return true;
     relay->awaited |= relay_bit(event.after_origin);
     return false;
@@ -270,8 +278,8 @@ static void tell_of_store(struct relay *relay)
     (void)outbox->ops->saved(outbox, relay->leased, relay->mark.sequences, NULL);
 }
 
-/* Those that somebody here waits for and another relays, or has relayed before us; those that may be
- * open again; and those that a section of another cell waits for. The latter also where we relay
+/* Those that somebody here waits for and another relays, or has relayed before us; those that may
+ * be open again; and those that a section of another cell waits for. The latter also where we relay
  * ourselves: another may have opened the cell, or have carried over what we did not see any more,
  * and its next section may wait for the one that waits. */
 static uint64_t cells_to_ask_about(struct relay *relay)

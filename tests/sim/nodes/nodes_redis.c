@@ -403,6 +403,8 @@ static uint64_t outbox_leased(struct outbox *base)
     for (unsigned cell = 0; cell < CELLS; cell++) {
         struct place place = place_of(model, outbox->node, cell);
         struct cell_data *data = place.data;
+        if (!place.down && !is_open_at(model, place))
+            note_closed(model, outbox->node, cell); /* whoever looks at a cell sees that */
         if (place.down || !data->exists)
             continue;
         bool is_ours = data->lease == outbox->node + 1;
