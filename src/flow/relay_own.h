@@ -91,8 +91,8 @@ static inline uint64_t relay_bit(unsigned cell)
     return UINT64_C(1) << cell;
 }
 
-/* Appends a section to the lane of its cell. */
-void relay_append(struct relay *relay, unsigned cell, struct slice section, uint64_t last);
+/* Appends a section to the lane of the cell of that number. */
+void relay_append(struct relay *relay, unsigned number, struct slice section, uint64_t last);
 
 /* Forgets how far the cell was read: it is read from the beginning again. */
 void relay_begin_anew(struct relay_cell *cell);
