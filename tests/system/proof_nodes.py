@@ -19,7 +19,8 @@ class Case(deployment.Case):
 
     def setUp(self):
         super().setUp()
-        self.resp = self.client(self.tally.serving[0])
+        self.resp = deployment.Patient(self.tally.serving[0].port)
+        self.addCleanup(self.resp.close)
 
     def name(self, text):
         """An id that no other test uses."""
