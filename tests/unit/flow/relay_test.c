@@ -458,6 +458,69 @@ TEST(what_another_relay_has_carried_over_is_not_waited_for)
     rig_free(rig);
 }
 
+/* A millisecond later. */
+static size_t carried_over_at_once(struct rig *rig)
+{
+    size_t before = rig->log.lanes[0].count;
+    rig->now_ms++;
+    (void)relay_step(rig->relay);
+    log_model_settle(&rig->log);
+    return rig->log.lanes[0].count - before;
+}
+
+TEST(what_nobody_waits_for_gathers_for_a_moment)
+{
+    struct rig *rig = rig_new();
+    open_counter(rig, 0);
+    rounds(rig, 60); /* nobody remembers that there was something else */
+    (void)add(rig, 0);
+    rig->now_ms += 25;
+    assert_int_equal(carried_over_at_once(rig), 1); /* nothing came just before */
+    (void)add(rig, 0);
+    assert_int_equal(carried_over_at_once(rig), 0);
+    (void)add(rig, 0);
+    assert_int_equal(carried_over_at_once(rig), 0);
+    rig->now_ms += 5;
+    assert_int_equal(carried_over_at_once(rig), 2);
+    (void)add(rig, 0);
+    assert_int_equal(carried_over_at_once(rig), 0);
+    uint64_t ticket = ticket_of(rig, 0, add(rig, 0)); /* somebody waits for it, and for the other */
+    assert_int_equal(carried_over_at_once(rig), 2);
+    (void)carried_over_at_once(rig);
+    assert_true(leaves(rig, ticket));
+    rig_free(rig);
+}
+
+static unsigned readings;
+
+static enum err count_and_read(struct outbox *base, uint64_t cells,
+                               const uint64_t after[LIMIT_CELLS], uint32_t limit,
+                               outbox_visit_fn *visit, void *arg, struct error *error)
+{
+    readings++;
+    return outbox_read(base, cells, after, limit, visit, arg, error);
+}
+
+TEST(an_outbox_of_which_all_was_read_is_not_looked_at_again)
+{
+    struct rig *rig = rig_new();
+    open_counter(rig, 0);
+    rounds(rig, 60);
+    struct outbox *outbox = redis_model_outbox(&rig->redis, 0);
+    struct outbox_ops counting = *outbox->ops;
+    counting.read = count_and_read;
+    outbox->ops = &counting;
+    rig->now_ms += 25;
+    (void)relay_step(rig->relay); /* looks at everything, as it does now and then */
+    readings = 0;
+    uint64_t ticket = ticket_of(rig, 0, add(rig, 0));
+    (void)carried_over_at_once(rig);
+    (void)carried_over_at_once(rig);
+    assert_true(leaves(rig, ticket));
+    assert_int_equal(readings, 1);
+    rig_free(rig);
+}
+
 RUN(cmocka_unit_test(a_cell_that_was_never_there_is_opened),
     cmocka_unit_test(an_answer_waits_until_the_log_has_it),
     cmocka_unit_test(an_answer_does_not_wait_for_a_cell_whose_server_is_down),
@@ -474,4 +537,6 @@ RUN(cmocka_unit_test(a_cell_that_was_never_there_is_opened),
     cmocka_unit_test(what_comes_after_another_cell_waits_for_it),
     cmocka_unit_test(what_comes_after_a_cell_that_is_down_goes_on_when_the_store_has_it),
     cmocka_unit_test(what_comes_after_an_epoch_that_another_has_begun_does_not_wait_for_ever),
-    cmocka_unit_test(what_another_relay_has_carried_over_is_not_waited_for))
+    cmocka_unit_test(what_another_relay_has_carried_over_is_not_waited_for),
+    cmocka_unit_test(what_nobody_waits_for_gathers_for_a_moment),
+    cmocka_unit_test(an_outbox_of_which_all_was_read_is_not_looked_at_again))
