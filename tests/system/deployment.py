@@ -89,17 +89,6 @@ class Node(tallyd.Server):
         return result
 
 
-class Patient(tallyd.Connection):
-    """Repeats what a node that has only just come up cannot answer yet, as clients do."""
-
-    def call(self, *args):
-        return tallyd.insist(super(), *args)
-
-    def pipeline(self, commands):
-        return [self.call(*command) if isinstance(reply, tallyd.ReplyError) else reply
-                for command, reply in zip(commands, super().pipeline(commands))]
-
-
 class Deployment:
     """Engines and the nodes over them. What is None was not asked for. All end with the owner."""
 

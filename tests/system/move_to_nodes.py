@@ -46,6 +46,20 @@ def fill(client):
     client.call("COUNTER.ADD", "views", "1", "ID", "the-first")
 
 
+class Patient(tallyd.Connection):
+    """Repeats what a node that has only just come up cannot answer yet, as clients do."""
+
+    def call(self, *args):
+        deadline = time.monotonic() + MOVED_WITHIN_S
+        while True:
+            try:
+                return super().call(*args)
+            except tallyd.ReplyError as error:
+                if error.word != "UNAVAILABLE" or time.monotonic() > deadline:
+                    raise
+            time.sleep(0.05)
+
+
 class Reader(threading.Thread):
     """Asks the machine for a count, and the nodes if it has gone, all the time."""
 
@@ -137,7 +151,7 @@ class Moving(deployment.Case):
         self.hand_over(machine)
         node.wait_ready()
         self.assertEqual(machine.stop(), 0)
-        with deployment.Patient(node.port) as client:
+        with Patient(node.port) as client:
             self.check_values(client)
             self.check_writes(client)
         return tally
@@ -259,7 +273,7 @@ class Moving(deployment.Case):
         self.assertIn("belongs to the server of another machine", other.said)
         self.assertEqual(machine.stop(), 0)  # now everything is there
         node.wait_ready()
-        with deployment.Patient(node.port) as client:
+        with Patient(node.port) as client:
             self.assertEqual(client.call("INCR", "views"), 2)
         self.assertEqual(machine.start_fails(), 1)
         self.assertIn("the store belongs to many nodes", machine.said)
@@ -297,7 +311,7 @@ class Moving(deployment.Case):
         self.wait_copied(machine)
         self.hand_over(machine)
         node = tally.node("all", *FAST)
-        with deployment.Patient(node.port) as client:
+        with Patient(node.port) as client:
             self.assertEqual(client.call("GET", "video2/like"), "5000")
             self.assertEqual(client.call("GET", "views"), "42")
 
@@ -338,7 +352,7 @@ class Moving(deployment.Case):
         self.hand_over(machine)
         machine.kill()
         node = tally.node("all", *FAST)
-        with deployment.Patient(node.port) as client:
+        with Patient(node.port) as client:
             self.assertEqual(client.call("INCR", "views"), 4)
         self.assertEqual(machine.start_fails(), 1)
         self.assertIn("the store belongs to many nodes", machine.said)
@@ -373,7 +387,7 @@ class Moving(deployment.Case):
         tally.postgres_proxy.clear()
         self.hand_over(machine)
         node = tally.node("all", *FAST)
-        with deployment.Patient(node.port) as client:
+        with Patient(node.port) as client:
             self.assertEqual(client.call("GET", "views"), "2")
 
 

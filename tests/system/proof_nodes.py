@@ -19,8 +19,7 @@ class Case(deployment.Case):
 
     def setUp(self):
         super().setUp()
-        self.resp = deployment.Patient(self.tally.serving[0].port)
-        self.addCleanup(self.resp.close)
+        self.resp = self.client(self.tally.serving[0])
 
     def name(self, text):
         """An id that no other test uses."""
