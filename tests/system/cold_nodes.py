@@ -25,8 +25,8 @@ class ColdNodes(deployment.Case):
                            "store": self.tally.start_store(standby=False, proxied=True)}
         self.tally.start_nodes({"all": 1}, *self.flags)
         with self.tally.serving[0].connect() as client:
-            likes = [("LIKE", f"warm{i}", "ann") for i in range(1000)]  # some in every cell
-            tallyd.wait_until(lambda: set(client.pipeline(likes)) <= {0, 1}, 30, "likes")
+            likes = [("LIKE", f"first{i}", "ann") for i in range(ITEMS)]  # some in every cell
+            self.assertEqual(set(client.pipeline(likes)), {1}, "it has said that it is ready")
 
     def far_store(self, delay_ms=FAR_MS):
         self.tally.postgres_proxy.set(delay_ms=delay_ms)
