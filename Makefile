@@ -2,6 +2,8 @@
 
 ARGS ?=
 JOBS := $(shell nproc)
+# Of ctest: tests with servers wait more than they compute. tests/CMakeLists.txt says who takes how many.
+SLOTS := $(shell expr 2 \* $(JOBS))
 SOURCES = $(shell git ls-files '*.c' '*.h')
 SCRIPTS = $(shell git ls-files '*.sh' .ci/run)
 
@@ -28,7 +30,7 @@ test: build ## build and run all tests
 	@tools/setup.sh test
 	@cmake --preset dev --log-level=WARNING
 	@cmake --build --preset dev
-	@ctest --preset dev -j $(JOBS)
+	@ctest --preset dev -j $(SLOTS)
 
 check: check-format check-scripts tidy cppcheck asan tsan ## format, layers, linters, sanitizers
 
@@ -71,4 +73,4 @@ cppcheck:
 asan tsan:
 	@cmake --preset $@ --log-level=WARNING
 	@cmake --build --preset $@
-	@ctest --preset $@ -j $(JOBS)
+	@ctest --preset $@ -j $(SLOTS)

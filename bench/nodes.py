@@ -1,7 +1,7 @@
 """nodes - the lines of the speed table about many nodes: tallyd over Redis, Kafka and PostgreSQL.
 
 The servers are those of the tests (tests/servers), on free ports. Nothing is pinned to a core: Redis, the serving node,
-the log and the client share what there is, and so do the peer and its client; tallyd has a worker for each core, as it
+the log and the client share what there is, and so do the peer and its client; tallyd has as many workers as it
 has when nobody says otherwise. Aggregators, which are on other machines
 in life, are ended before likes are measured: what they do has a line of its own.
 """

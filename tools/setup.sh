@@ -1,10 +1,11 @@
 #!/bin/sh
-# Installs what is missing: setup.sh run | test | check | bench
+# Installs what is missing: setup.sh run | packages | test | check | bench
 #
-#   run     what it takes to build tallyd, and Node for its page, unless TALLY_NO_PAGE is set
-#   test    and to test it: other people's clients and servers, Apache Kafka among them
-#   check   and to lint, format and fuzz it
-#   bench   what it takes to measure it against others
+#   run       what it takes to build tallyd, and Node for its page, unless TALLY_NO_PAGE is set
+#   packages  and to test it, as far as it comes as Debian packages
+#   test      and the rest of that: other people's clients, Apache Kafka
+#   check     and to lint, format and fuzz it
+#   bench     what it takes to measure it against others
 #
 # Looks first, so that it takes a moment when nothing is missing. Debian packages
 # need root or sudo; Kafka comes from Maven Central.
@@ -57,8 +58,13 @@ install_packages() {
         as_root chmod 755 $policy
         trap 'as_root rm -f $policy' EXIT
     fi
+    # Hundreds of small files, each synced, unless the machine is thrown away afterwards anyway.
+    unsafe=
+    [ "${CI:-}" != true ] || unsafe="-o Dpkg::Options::=--force-unsafe-io"
     as_root apt-get -q update
-    as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends install "$@"
+    # shellcheck disable=SC2086
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y $unsafe --no-install-recommends \
+        install "$@"
     if [ -n "$ours" ]; then
         as_root rm -f $policy
         trap - EXIT
@@ -131,14 +137,20 @@ setup_clients() {
     touch $installed
 }
 
+setup_test_packages() {
+    # shellcheck disable=SC2046,SC2086
+    setup_packages $run $(llhttp_package) $test $(node_packages) $(java_packages)
+}
+
 case ${1:-} in
 run)
     # shellcheck disable=SC2046,SC2086
     setup_packages $run $(llhttp_package)
     setup_node ;;
+packages)
+    setup_test_packages ;;
 test)
-    # shellcheck disable=SC2046,SC2086
-    setup_packages $run $(llhttp_package) $test $(node_packages) $(java_packages)
+    setup_test_packages
     setup_clients
     setup_kafka ;;
 bench)
@@ -151,6 +163,6 @@ check)
     setup_clients
     setup_kafka ;;
 *)
-    echo "usage: $0 run|test|check|bench" >&2
+    echo "usage: $0 run|packages|test|check|bench" >&2
     exit 2 ;;
 esac

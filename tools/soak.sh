@@ -12,7 +12,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-jobs=$(nproc)
+slots=$((2 * $(nproc)))
 seconds=${FUZZ_SECONDS:-600}
 
 tools/setup.sh check
@@ -22,7 +22,7 @@ cmake --preset dev --log-level=WARNING -DTALLY_SOAK_SECONDS="${SIM_SECONDS:-600}
     -DTALLY_SOAK_KILLS="${CRASH_KILLS:-1000}" -DTALLY_SOAK_NODE_KILLS="${NODE_KILLS:-200}" \
     -DTALLY_SOAK_PAUSE="${MATRIX_PAUSE:-20}"
 cmake --build --preset dev
-ctest --preset dev -C soak -L soak --no-tests=ignore -j "$jobs"
+ctest --preset dev -C soak -L soak --no-tests=ignore -j "$slots"
 
 cmake --preset fuzz --log-level=WARNING
 cmake --build --preset fuzz

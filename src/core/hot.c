@@ -114,7 +114,7 @@ void hot_loaded(struct hot *hot, const struct hot_want *want, const struct hot_f
     assert(hot && want && found);
 
     hot->ops->loaded(hot, want, found);
-    if (found->unasked)
+    if (found->unasked || found->more)
         return;
     atomic_fetch_add(&hot->arrivals, 1);
     if (hot->arrive)

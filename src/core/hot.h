@@ -121,6 +121,8 @@ struct hot_want {
 struct hot_found {
     enum err code;
     bool unasked; /* handed in although nobody may wait for it: `arrive` is not called */
+    bool more;    /* others follow at once: it may be put in together with them, and `arrive` is
+                   * called for all with the last one, which has this not */
     const struct state_target *target;   /* TARGET */
     const struct state_members *members; /* SLICE */
     size_t member_count;

@@ -62,6 +62,6 @@ void sets_list_done(struct sets_list *list);
 enum err sets_count(struct slice sets, int64_t counts[SETS_KINDS], int64_t *ret_all);
 
 /* The kind that a user holds; 0 = none. */
-enum err sets_find(struct slice sets, bool named, uint32_t number, uint8_t *ret_kind);
+enum err sets_find(struct slice sets, bool named, uint32_t wanted, uint8_t *ret_kind);
 
 #endif

@@ -160,6 +160,22 @@ enum err store_load(struct store_reader *reader, struct slice id, store_target_f
     return reader->store->ops->load(reader, id, visit, arg, error);
 }
 
+bool store_loads_many(const struct store *store)
+{
+    assert(store);
+
+    return store->ops->load_many != NULL;
+}
+
+enum err store_load_many(struct store_reader *reader, const struct slice *ids, size_t count,
+                         store_targets_fn *visit, void *arg, struct error *error)
+{
+    assert(reader && ids && visit);
+    assert(store_loads_many(reader->store));
+
+    return reader->store->ops->load_many(reader, ids, count, visit, arg, error);
+}
+
 enum err store_load_slice(struct store_reader *reader, struct slice item, uint32_t slice,
                           store_members_fn *visit, void *arg, struct error *error)
 {

@@ -174,6 +174,8 @@ struct store_audit {
 typedef void store_audit_fn(void *arg, const struct store_audit *audit);
 
 typedef void store_target_fn(void *arg, const struct state_target *target);
+/* What was found of the id at a place; NULL: there is none. */
+typedef void store_targets_fn(void *arg, size_t place, const struct state_target *target);
 /* A slice's members, and of the same moment the item's events that wait (state_target.pending). */
 typedef void store_members_fn(void *arg, const struct state_members *members, size_t count,
                               const struct event *pending, size_t pending_count);
@@ -294,6 +296,12 @@ struct store_ops {
     enum err (*find_key)(struct store_reader *reader, uint64_t low, uint64_t high,
                          store_key_fn *visit, void *arg, struct error *error);
 
+    /* load() of many at once, for a store that is far away: calls back once for each, in any order;
+     * after an error some were not. seen() is of the moment of whatever is being given. NULL: to
+     * ask for one after the other is as good. */
+    enum err (*load_many)(struct store_reader *reader, const struct slice *ids, size_t count,
+                          store_targets_fn *visit, void *arg, struct error *error);
+
     /* How far the store was, by origin, in the moment that the reader's last load, load_slice or
      * find_key is of. A store that can go back (a standby that lags behind takes over) says so
      * here, and the hot layer waits until it has caught up. NULL: it never goes back. */
@@ -392,6 +400,9 @@ enum err store_reader_open(struct store *store, struct store_reader **ret, struc
 void store_reader_close(struct store_reader *reader); /* NULL does nothing */
 enum err store_load(struct store_reader *reader, struct slice id, store_target_fn *visit, void *arg,
                     struct error *error);
+bool store_loads_many(const struct store *store);
+enum err store_load_many(struct store_reader *reader, const struct slice *ids, size_t count,
+                         store_targets_fn *visit, void *arg, struct error *error);
 enum err store_load_slice(struct store_reader *reader, struct slice item, uint32_t slice,
                           store_members_fn *visit, void *arg, struct error *error);
 enum err store_find_user(struct store_reader *reader, struct slice name, uint32_t *ret_number,

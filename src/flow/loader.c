@@ -14,12 +14,23 @@
 #define TELL_AGAIN_MS 1000u
 #define TELL_AT_LEAST 64u /* a piece for so many wants: those who want never end */
 #define NOTHING_TO_DO UINT64_MAX
+#define MANY          64u /* asked of a store at once, if it can: four loaders have enough under way */
 #define NAMES_BYTES   ((size_t)HOT_NAMES_MAX * (LIMIT_USER_BYTES + 8))
 
 enum telling { TELL_IDS, TELL_USERS, TELL_KEYS, TOLD_ALL };
 
+/* A want on its way, and whether the store's answer was handed in. */
+struct errand {
+    struct loader *loader;
+    struct hot_want want;
+    bool is_done;
+};
+
 struct loader {
     struct loader_options options;
+    struct errand *errands; /* owned; under way */
+    size_t errand_max;
+    size_t unanswered;           /* of those that are asked for together */
     struct store_reader *reader; /* owned; NULL = not open */
     enum telling telling;
     uint64_t cursor;
@@ -42,6 +53,8 @@ struct loader *loader_new(const struct loader_options *options)
 
     struct loader *loader = memory_take_zeroed(sizeof(*loader));
     loader->options = *options;
+    loader->errand_max = store_loads_many(options->store) ? MANY : 1;
+    loader->errands = memory_take(loader->errand_max * sizeof(*loader->errands));
     buffer_init(&loader->names, NAMES_BYTES);
     loader->found_names = memory_take(HOT_NAMES_MAX * sizeof(*loader->found_names));
     bell_init(&loader->bell);
@@ -56,6 +69,7 @@ void loader_free(struct loader *loader)
     store_reader_close(loader->reader);
     buffer_done(&loader->names);
     free(loader->found_names);
+    free(loader->errands);
     bell_done(&loader->bell);
     free(loader);
 }
@@ -68,14 +82,8 @@ static enum err open_reader(struct loader *loader, struct error *error)
 
 /* --- one want --- */
 
-/* A want on its way, and whether the store's answer was handed in. */
-struct errand {
-    struct loader *loader;
-    const struct hot_want *want;
-    bool is_done;
-};
-
-/* With how far the store was in the moment that it speaks of. */
+/* With how far the store was in the moment that it speaks of. Those that were asked for together
+ * go in together, too. */
 static void hand_in(struct errand *errand, const struct hot_found *found)
 {
     struct loader *loader = errand->loader;
@@ -83,7 +91,9 @@ static void hand_in(struct errand *errand, const struct hot_found *found)
     uint64_t sequences[LIMIT_CELLS];
     if (loader->reader && store_seen(loader->reader, sequences))
         dated.sequences = sequences;
-    hot_loaded(loader->options.hot, errand->want, &dated);
+    if (loader->unanswered > 0)
+        dated.more = --loader->unanswered > 0;
+    hot_loaded(loader->options.hot, &errand->want, &dated);
     errand->is_done = true;
 }
 
@@ -114,15 +124,15 @@ static void keep_name(void *arg, uint32_t number, struct slice name)
     struct errand *errand = arg;
     struct loader *loader = errand->loader;
     size_t low = 0;
-    size_t high = errand->want->number_count;
+    size_t high = errand->want.number_count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (errand->want->numbers[middle] < number)
+        if (errand->want.numbers[middle] < number)
             low = middle + 1;
         else
             high = middle;
     }
-    if (low == errand->want->number_count || errand->want->numbers[low] != number)
+    if (low == errand->want.number_count || errand->want.numbers[low] != number)
         return;
     const char *at = loader->names.data + loader->names.size;
     if (!buffer_append_slice(&loader->names, name))
@@ -132,7 +142,7 @@ static void keep_name(void *arg, uint32_t number, struct slice name)
 static enum err find_names(struct errand *errand, struct error *error)
 {
     struct loader *loader = errand->loader;
-    const struct hot_want *want = errand->want;
+    const struct hot_want *want = &errand->want;
     assert(want->number_count <= HOT_NAMES_MAX);
     loader->names.size = 0;
     enum err err = buffer_reserve(&loader->names, want->number_count * LIMIT_USER_BYTES);
@@ -148,7 +158,7 @@ static enum err find_names(struct errand *errand, struct error *error)
 static enum err find_user(struct errand *errand, struct error *error)
 {
     uint32_t number;
-    enum err err = store_find_user(errand->loader->reader, errand->want->id, &number, error);
+    enum err err = store_find_user(errand->loader->reader, errand->want.id, &number, error);
     if (!err)
         hand_in(errand, &(struct hot_found){.code = ERR_OK, .user_number = number});
     return err;
@@ -157,7 +167,7 @@ static enum err find_user(struct errand *errand, struct error *error)
 static enum err ask_store(struct errand *errand, struct error *error)
 {
     struct store_reader *reader = errand->loader->reader;
-    const struct hot_want *want = errand->want;
+    const struct hot_want *want = &errand->want;
     switch (want->kind) {
     case HOT_WANT_TARGET:
         return store_load(reader, want->id, give_target, errand, error);
@@ -174,31 +184,105 @@ static enum err ask_store(struct errand *errand, struct error *error)
 }
 
 /* Always hands something in: ops wait for it. */
-static enum err answer(struct loader *loader, const struct hot_want *want, struct error *error)
+static enum err answer_one(struct errand *errand, struct error *error)
 {
-    uint64_t started_ns = env_monotonic_ns(loader->options.env);
-    struct errand errand = {.loader = loader, .want = want};
+    enum err err = open_reader(errand->loader, error);
+    if (!err)
+        err = ask_store(errand, error);
+    if (!errand->is_done)
+        hand_in(errand, &(struct hot_found){.code = err ? err : ERR_NOT_FOUND});
+    return err == ERR_NOT_FOUND ? ERR_OK : err;
+}
+
+/* --- many wants --- */
+
+struct together {
+    struct errand *errands[MANY];
+    struct slice ids[MANY];
+    size_t count;
+};
+
+static void give_one_of_many(void *arg, size_t place, const struct state_target *target)
+{
+    struct together *together = arg;
+    if (target)
+        give_target(together->errands[place], target);
+    else
+        hand_in(together->errands[place], &(struct hot_found){.code = ERR_NOT_FOUND});
+}
+
+/* An outage is that of all; anything else may be the fault of one, and the others do not suffer
+ * from it. */
+static enum err answer_together(struct loader *loader, struct together *together,
+                                struct error *error)
+{
+    loader->unanswered = together->count;
     enum err err = open_reader(loader, error);
     if (!err)
-        err = ask_store(&errand, error);
-    if (!errand.is_done)
-        hand_in(&errand, &(struct hot_found){.code = err ? err : ERR_NOT_FOUND});
-    atomic_fetch_add_explicit(&loader->loads, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&loader->load_ns, env_monotonic_ns(loader->options.env) - started_ns,
-                              memory_order_relaxed);
-    return err == ERR_NOT_FOUND ? ERR_OK : err;
+        err = store_load_many(loader->reader, together->ids, together->count, give_one_of_many,
+                              together, error);
+    enum err last = err;
+    for (size_t i = 0; i < together->count; i++) {
+        struct errand *errand = together->errands[i];
+        if (errand->is_done)
+            continue;
+        if (last == ERR_UNAVAILABLE)
+            hand_in(errand, &(struct hot_found){.code = last});
+        else
+            last = answer_one(errand, NULL);
+    }
+    assert(loader->unanswered == 0);
+    return err;
+}
+
+static enum err answer_all(struct loader *loader, size_t count, struct error *error)
+{
+    struct together together = {.count = 0};
+    enum err first = ERR_OK;
+    for (size_t i = 0; i < count; i++) {
+        struct errand *errand = &loader->errands[i];
+        if (errand->want.kind == HOT_WANT_TARGET && count > 1) {
+            together.ids[together.count] = errand->want.id;
+            together.errands[together.count++] = errand;
+            continue;
+        }
+        enum err err = answer_one(errand, first ? NULL : error);
+        first = first ? first : err;
+    }
+    if (together.count == 0)
+        return first;
+    enum err err = answer_together(loader, &together, first ? NULL : error);
+    return first ? first : err;
+}
+
+/* Takes as many wants as there are, up to a limit, and answers them. Says how many: 0 = nothing is
+ * wanted. */
+static size_t serve_some(struct loader *loader, enum err *ret_err, struct error *error)
+{
+    size_t count = 0;
+    while (count < loader->errand_max &&
+           hot_wanted(loader->options.hot, &loader->errands[count].want)) {
+        loader->errands[count].loader = loader;
+        loader->errands[count++].is_done = false;
+    }
+    if (count == 0)
+        return 0;
+    uint64_t started_ns = env_monotonic_ns(loader->options.env);
+    *ret_err = answer_all(loader, count, error);
+    uint64_t taken_ns = env_monotonic_ns(loader->options.env) - started_ns;
+    atomic_fetch_add_explicit(&loader->loads, count, memory_order_relaxed);
+    atomic_fetch_add_explicit(&loader->load_ns, taken_ns * count, memory_order_relaxed);
+    return count;
 }
 
 enum err loader_serve(struct loader *loader, struct error *error)
 {
     assert(loader);
 
-    struct hot_want want;
     enum err first = ERR_OK;
-    while (hot_wanted(loader->options.hot, &want)) {
-        enum err err = answer(loader, &want, first ? NULL : error);
+    enum err err = ERR_OK;
+    while (serve_some(loader, &err, first ? NULL : error) > 0)
         first = first ? first : err;
-    }
     return first;
 }
 
@@ -283,13 +367,11 @@ uint64_t loader_step(struct loader *loader)
 {
     assert(loader);
 
-    struct hot_want want;
-    bool is_wanted = hot_wanted(loader->options.hot, &want);
-    if (is_wanted) {
-        struct error error;
-        (void)answer(loader, &want, &error);
-        loader->served++;
-    }
+    struct error error;
+    enum err err;
+    size_t served = serve_some(loader, &err, &error);
+    bool is_wanted = served > 0;
+    loader->served += (uint32_t)served;
     if (loader->telling == TOLD_ALL)
         return is_wanted ? 0 : NOTHING_TO_DO;
     if (is_wanted && loader->served < TELL_AT_LEAST)

@@ -34,8 +34,9 @@ enum err loader_serve(struct loader *loader, struct error *error);
 /* The store is known to be empty: there is nothing to tell. Before anything is replayed. */
 void loader_tell_none(struct loader *loader);
 
-/* One want, or else a piece of the telling. Returns how many milliseconds to wait
- * until there may be more, unless something is wanted before; 0 = go on. Without a thread only. */
+/* A want, or many at once of a store that can do that, or else a piece of the telling. Returns how
+ * many milliseconds to wait until there may be more, unless something is wanted before; 0 = go on.
+ * Without a thread only. */
 uint64_t loader_step(struct loader *loader);
 
 enum err loader_start(struct loader *loader, struct error *error);

@@ -40,13 +40,14 @@ static enum err check_all(struct desk_seat *seat, struct desk_work *work, struct
 {
     struct slice pattern = {work->subject, work->subject_size};
     bool is_all = pattern.size == 0 || slice_equal(pattern, SLICE("*"));
+    if (is_all)
+        pattern = (struct slice){0};
     struct proof_ids ids;
     proof_ids_init(&ids);
     uint64_t cursor = 0;
     enum err err;
     do {
-        err = collect_ids(seat, is_all ? (struct slice){0} : pattern, &cursor, PROOF_PASS_IDS, &ids,
-                          error);
+        err = collect_ids(seat, pattern, &cursor, PROOF_PASS_IDS, &ids, error);
         if (!err && ids.count > 0)
             err = proof_check(proof, &ids, error);
         uint64_t all = is_all ? count_all(seat->desk) : 0;
@@ -55,7 +56,7 @@ static enum err check_all(struct desk_seat *seat, struct desk_work *work, struct
     } while (!err && cursor != 0);
     proof_ids_done(&ids);
     if (!err && !proof->values_only)
-        err = proof_check_strays(proof, is_all ? (struct slice){0} : pattern, error);
+        err = proof_check_strays(proof, pattern, error);
     return err;
 }
 

@@ -13,7 +13,6 @@
 #include "base/memory.h"
 #include "base/message.h"
 #include "core/event.h"
-#include "core/sequence.h"
 #include "flow/relay_own.h"
 
 #define LEASE_EVERY_MS    250u
@@ -25,6 +24,7 @@
 #define MARK_EVERY_MS     1000u
 #define NONSENSE_EVERY_MS 60000u
 #define IDLE_MS           10u
+#define GATHER_MS         5u /* what nobody waits for goes into the log together */
 #define READ_ENTRIES      256u
 #define FLIGHTS_MAX       1024u /* of a cell */
 
@@ -94,6 +94,14 @@ void relay_append(struct relay *relay, unsigned number, struct slice section, ui
     relay->did = true;
 }
 
+/* Does the log have this? The cell itself may be unable to say: then the store may have it already.
+ */
+static bool is_carried(const struct relay *relay, unsigned number, uint64_t sequence)
+{
+    return relay->cells[number].carried >= sequence ||
+           (relay->has_mark && relay->mark.sequences[number] >= sequence);
+}
+
 /* Does the log have what the section's events must come after? Only members that move bring such an
  * event along, and it is the first of its section. */
 static bool may_follow(struct relay *relay, struct slice section)
@@ -104,7 +112,7 @@ static bool may_follow(struct relay *relay, struct slice section)
         return true; /* the aggregator makes a dead letter of it */
     bool is_after = event.type == EVENT_AFTER && event.after_origin < LIMIT_CELLS;
     event_done(&event);
-    if (!is_after || relay->cells[event.after_origin].carried >= event.after_sequence)
+    if (!is_after || is_carried(relay, event.after_origin, event.after_sequence))
         return true;
     relay->awaited |= relay_bit(event.after_origin);
     return false;
@@ -117,6 +125,7 @@ static enum err take_section(void *arg, unsigned number, struct slice section, u
     struct relay *relay = arg;
     struct relay_cell *cell = &relay->cells[number];
     cell->has_read = true;
+    cell->has_more = ++cell->read_count >= READ_ENTRIES;
     if (cell->is_held || last <= cell->read)
         return ERR_OK;
     cell->is_held = cell->flight_count >= FLIGHTS_MAX || !may_follow(relay, section) ||
@@ -140,6 +149,12 @@ static uint64_t cells_of_ours(const struct relay *relay)
     return ours;
 }
 
+/* Others have written there lately. */
+static bool is_busy(const struct relay *relay, const struct relay_cell *cell)
+{
+    return cell->foreign_ns > 0 && cell->foreign_ns + BUSY_MS * MS_NS > relay->now_ns;
+}
+
 /* Our own writes are known at once, those of others have to be looked for: often where they write,
  * now and then everywhere. */
 static uint64_t cells_to_read(struct relay *relay, uint64_t dirty)
@@ -151,9 +166,7 @@ static uint64_t cells_to_read(struct relay *relay, uint64_t dirty)
         relay->poll_ns = relay->now_ns + (is_alone ? ALONE_EVERY_MS : POLL_EVERY_MS) * MS_NS;
     for (unsigned i = 0; i < LIMIT_CELLS; i++) {
         const struct relay_cell *cell = &relay->cells[i];
-        bool is_busy = cell->foreign_ns + BUSY_MS * MS_NS > relay->now_ns && cell->foreign_ns > 0;
-        bool may_have_more = cell->is_held || cell->has_read;
-        if (is_due || is_busy || may_have_more || relay_drains(cell))
+        if (is_due || is_busy(relay, cell) || cell->is_held || cell->has_more || relay_drains(cell))
             cells |= relay_bit(i);
     }
     return cells & cells_of_ours(relay);
@@ -170,6 +183,21 @@ static void tell_of_nonsense(struct relay *relay, const struct error *error)
                   error->text);
 }
 
+/* Does nobody wait for what is in our outboxes? Then they are looked at now and then only: a few
+ * large readings cost Redis and the log less than many small ones. Others may wait for what they
+ * have written there. */
+static bool may_gather(struct relay *relay)
+{
+    if (relay->now_ns >= relay->gather_ns || tickets_waiting(&relay->tickets) > 0)
+        return false;
+    for (unsigned i = 0; i < LIMIT_CELLS; i++) {
+        const struct relay_cell *cell = &relay->cells[i];
+        if (is_busy(relay, cell) || cell->has_more || cell->opening.state != OPENING_NOT)
+            return false;
+    }
+    return true;
+}
+
 static void read_outboxes(struct relay *relay)
 {
     struct outbox *outbox = relay->options.outbox;
@@ -179,7 +207,8 @@ static void read_outboxes(struct relay *relay)
         return;
     uint64_t after[LIMIT_CELLS];
     for (unsigned i = 0; i < LIMIT_CELLS; i++) {
-        relay->cells[i].is_held = relay->cells[i].has_read = false;
+        relay->cells[i].is_held = relay->cells[i].has_read = relay->cells[i].has_more = false;
+        relay->cells[i].read_count = 0;
         after[i] = relay->cells[i].read;
     }
     relay->awaited = 0;
@@ -270,13 +299,15 @@ static void tell_of_store(struct relay *relay)
     (void)outbox->ops->saved(outbox, relay->leased, relay->mark.sequences, NULL);
 }
 
-/* Those that somebody here waits for and another relays, or has relayed before us; and those that
- * may be open again. */
+/* Those that somebody here waits for and another relays, or has relayed before us; those that may
+ * be open again; and those that a section of another cell waits for. The latter also where we relay
+ * ourselves: another may have opened the cell, or have carried over what we did not see any more,
+ * and its next section may wait for the one that waits. */
 static uint64_t cells_to_ask_about(struct relay *relay)
 {
     uint64_t waiting =
         atomic_load_explicit(&relay->tickets.cells, memory_order_relaxed) | relay->awaited;
-    uint64_t cells = waiting & ~relay->leased;
+    uint64_t cells = (waiting & ~relay->leased) | relay->awaited;
     for (unsigned i = 0; i < LIMIT_CELLS; i++) {
         const struct relay_cell *cell = &relay->cells[i];
         if (cell->is_stale || (waiting & relay_bit(i) && cell->logged == 0))
@@ -342,102 +373,6 @@ static void judge_log(struct relay *relay)
     lock_release(&relay->lock);
 }
 
-/* --- tickets --- */
-
-/* The cell has begun a new epoch since. What is at or below the last sequence that got into the log
- * before is safe; what is beyond was in the hot layer only, which has forgotten it. */
-static enum ticket_verdict judge_by_end(struct relay *relay, const struct ticket *ticket)
-{
-    const struct state_mark *mark = &relay->mark;
-    uint64_t epoch = sequence_epoch(ticket->sequence);
-    if (!relay->has_mark || sequence_epoch(mark->sequences[ticket->cell]) <= epoch)
-        return TICKET_WAITS;
-    uint64_t ended = mark->ended[ticket->cell];
-    if (sequence_epoch(ended) != epoch)
-        return TICKET_IS_WEAK;
-    return ticket->sequence <= ended ? TICKET_IS_SAFE : TICKET_IS_WEAK;
-}
-
-static enum ticket_verdict judge_ticket(void *arg, const struct ticket *ticket)
-{
-    struct relay *relay = arg;
-    uint64_t logged = relay->cells[ticket->cell].logged;
-    bool is_same_epoch = sequence_epoch(logged) == sequence_epoch(ticket->sequence);
-    if (is_same_epoch && logged >= ticket->sequence)
-        return TICKET_IS_SAFE;
-    enum ticket_verdict verdict = is_same_epoch ? TICKET_WAITS : judge_by_end(relay, ticket);
-    if (verdict != TICKET_WAITS)
-        return verdict;
-    /* It may have been taken after this round began. */
-    bool is_over = relay->now_ns > ticket->since_ns + relay->options.ack_timeout_ms * MS_NS;
-    return relay->is_log_down || is_over ? TICKET_IS_WEAK : TICKET_WAITS;
-}
-
-static void let_tickets_go(struct relay *relay)
-{
-    if (!tickets_let_go(&relay->tickets, relay->now_ns, judge_ticket, relay))
-        return;
-    relay->did = true;
-    if (relay->options.progress)
-        relay->options.progress(relay->options.progress_arg);
-}
-
-void relay_tickets(struct relay *relay, struct op *ops, size_t count)
-{
-    assert(relay && ops);
-
-    /* What one batch has changed in a cell is in one entry of its outbox: one ticket will do. But a
-     * cell may have begun anew within the batch, without what it did before. */
-    uint64_t highest[LIMIT_CELLS] = {0};
-    uint64_t numbers[LIMIT_CELLS];
-    for (size_t i = 0; i < count; i++)
-        if (ops[i].sequence > highest[ops[i].cell])
-            highest[ops[i].cell] = ops[i].sequence;
-    uint64_t now_ns = env_monotonic_ns(relay->options.env);
-    for (unsigned cell = 0; cell < LIMIT_CELLS; cell++)
-        if (highest[cell] > 0)
-            numbers[cell] = tickets_take(&relay->tickets, cell, highest[cell], now_ns);
-    for (size_t i = 0; i < count; i++) {
-        struct op *op = &ops[i];
-        if (op->sequence == 0)
-            continue;
-        bool is_same_epoch = sequence_epoch(op->sequence) == sequence_epoch(highest[op->cell]);
-        op->ticket = is_same_epoch ? numbers[op->cell]
-                                   : tickets_take(&relay->tickets, op->cell, op->sequence, now_ns);
-    }
-    bell_ring(&relay->bell);
-}
-
-uint64_t relay_safe(const struct relay *relay)
-{
-    return tickets_safe(&relay->tickets);
-}
-
-bool relay_any_stuck(struct relay *relay, uint64_t first, uint64_t last)
-{
-    return tickets_any_aside(&relay->tickets, first, last);
-}
-
-uint64_t relay_rounds(const struct relay *relay)
-{
-    return tickets_rounds(&relay->tickets);
-}
-
-bool relay_is_weak(struct relay *relay, uint64_t ticket)
-{
-    return tickets_is_weak(&relay->tickets, ticket);
-}
-
-bool relay_any_weak(struct relay *relay, uint64_t first, uint64_t last)
-{
-    return tickets_any_weak(&relay->tickets, first, last);
-}
-
-bool relay_is_up(const struct relay *relay)
-{
-    return atomic_load_explicit(&relay->tickets.is_up, memory_order_relaxed);
-}
-
 /* --- a round --- */
 
 static void renew_leases(struct relay *relay)
@@ -488,17 +423,24 @@ uint64_t relay_step(struct relay *relay)
     relay->did = false;
     renew_leases(relay);
     relay_open_cells(relay);
-    read_outboxes(relay);
+    bool gathers = may_gather(relay);
+    if (!gathers) {
+        relay->gather_ns = relay->now_ns + GATHER_MS * MS_NS;
+        read_outboxes(relay);
+    }
     look_at_log(relay);
-    tell_outboxes(relay);
+    if (!gathers)
+        tell_outboxes(relay);
     look_at_others(relay);
     judge_log(relay);
     (void)relay_look_at_mark(relay, MARK_EVERY_MS);
     tell_of_store(relay);
-    let_tickets_go(relay);
+    relay_let_tickets_go(relay);
     publish(relay);
     if (relay->did)
         return 0;
+    if (gathers)
+        return GATHER_MS;
     return tickets_waiting(&relay->tickets) > 0 ? BUSY_EVERY_MS : IDLE_MS;
 }
 
@@ -525,7 +467,7 @@ static void *run_thread(void *arg)
         if (wait_ms > 0)
             (void)bell_wait(&relay->bell, wait_ms);
     }
-    relay->poll_ns = 0; /* a last look at everything */
+    relay->poll_ns = relay->gather_ns = 0; /* a last look at everything */
     do {
         if (relay_step(relay) > 0)
             (void)bell_wait(&relay->bell, 1);

@@ -1,5 +1,5 @@
 /* relay_own.h - the relay as its own files see it: relay.c carries over, relay_fence.c knows
- * whether that counts, relay_open.c opens. */
+ * whether that counts, relay_tickets.c lets answers go, relay_open.c opens. */
 #ifndef FLOW_RELAY_OWN_H
 #define FLOW_RELAY_OWN_H
 
@@ -51,6 +51,8 @@ struct relay_cell {
     uint64_t newest;
     bool is_held;        /* in this round: its next section waits for another cell */
     bool has_read;       /* in this round: there was something */
+    bool has_more;       /* and perhaps there is more */
+    uint32_t read_count; /* entries, in this round */
     bool is_stale;       /* it was in another epoch: not read until it is open */
     uint64_t foreign_ns; /* when something was last found that we had not written ourselves */
     struct opening opening;
@@ -63,6 +65,7 @@ struct relay {
     uint64_t awaited; /* cells of which a held section waits for the log, a bit each */
     uint64_t lease_ns;
     uint64_t poll_ns;
+    uint64_t gather_ns; /* before it what nobody waits for stays in the outboxes */
     uint64_t progress_ns;
     uint64_t mark_ns;
     uint64_t saved_ns;    /* before it the outboxes are not told again how far the store is */
@@ -91,8 +94,8 @@ static inline uint64_t relay_bit(unsigned cell)
     return UINT64_C(1) << cell;
 }
 
-/* Appends a section to the lane of its cell. */
-void relay_append(struct relay *relay, unsigned cell, struct slice section, uint64_t last);
+/* Appends a section to the lane of the cell of that number. */
+void relay_append(struct relay *relay, unsigned number, struct slice section, uint64_t last);
 
 /* Forgets how far the cell was read: it is read from the beginning again. */
 void relay_begin_anew(struct relay_cell *cell);
@@ -106,6 +109,9 @@ uint64_t relay_fence(struct relay *relay, uint64_t cells, uint64_t *ret_late);
 
 /* Up to `ticket` the lane has no epoch above this one. */
 void relay_be_sure(struct relay_cell *cell, uint64_t ticket, uint64_t epoch);
+
+/* Lets those go of which the log has what they rest on, or never will. */
+void relay_let_tickets_go(struct relay *relay);
 
 /* Goes on with what is to be opened. */
 void relay_open_cells(struct relay *relay);

@@ -299,6 +299,7 @@ static void *open_rest(void *arg)
 
 /* --- readiness --- */
 
+/* Of something that is not in use yet: it may be there already, but nothing goes through it. */
 static void say_wait(struct distributed *own, const struct wait *wait, service_say_fn *say,
                      void *to)
 {
@@ -306,7 +307,8 @@ static void say_wait(struct distributed *own, const struct wait *wait, service_s
     pthread_mutex_lock(&own->mutex);
     copy = *wait;
     pthread_mutex_unlock(&own->mutex);
-    say(to, copy.name, copy.is_there, true, copy.why[0] ? copy.why : "not tried yet");
+    const char *why = copy.why[0] ? copy.why : "not tried yet";
+    say(to, copy.name, false, true, copy.is_there ? "it is there, and being taken into use" : why);
 }
 
 static void say_hot(struct distributed *own, service_say_fn *say, void *to)

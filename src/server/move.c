@@ -287,8 +287,13 @@ static enum err follow_log(struct move *move, const struct state_mark *mark, str
         .keep_keys_ms = options->keep_keys_ms,
         .begin_thread = options->begin_thread,
     };
-    move->aggregator = aggregator_new(&aggregator, mark);
-    return aggregator_start(move->aggregator, error);
+    struct aggregator *made = aggregator_new(&aggregator, mark);
+    enum err err = aggregator_start(made, error);
+    if (err)
+        aggregator_free(made); /* the next try makes another */
+    else
+        move->aggregator = made;
+    return err;
 }
 
 /* One try at all that comes before the log is followed. */
@@ -349,20 +354,26 @@ static void go_back(struct move *move, const char *why)
 }
 
 /* A release whose answer is lost may have been done or not, and nodes may have come: PostgreSQL
- * knows. Writes are refused until it says so. True: it is the nodes'. */
-static bool release(struct move *move)
+ * knows. Writes are refused until it says so. ERR_OK: it is the nodes', or we are being stopped;
+ * ERR_EXISTS: it is somebody else's; ERR_UNAVAILABLE: it is ours, as before. */
+static enum err release(struct move *move)
 {
     struct error error = {.text = ""};
     enum err err = postgres_store_release(move->target, &error);
-    if (!err)
-        return true;
-    while ((err = claim_target(&move->options, move->target, &error)) == ERR_UNAVAILABLE) {
+    while (err && err != ERR_EXISTS) {
+        err = claim_target(&move->options, move->target, &error);
+        if (!err)
+            return ERR_UNAVAILABLE;
+        if (err == ERR_EXISTS) { /* whose? */
+            err = postgres_store_release(move->target, &error);
+            continue;
+        }
         note_trouble(move, &error);
         (void)bell_wait(&move->bell, SHORT_MS);
         if (atomic_load(&move->stop))
-            return true;
+            return ERR_OK;
     }
-    return err != ERR_OK;
+    return err;
 }
 
 static bool may_give(struct move *move)
@@ -396,8 +407,10 @@ static void give(struct move *move)
         go_back(move, "PostgreSQL does not take what is in the log");
         return;
     }
-    if (!release(move)) {
-        go_back(move, "PostgreSQL was lost before it was released");
+    enum err err = release(move);
+    if (err) {
+        go_back(move, err == ERR_EXISTS ? "PostgreSQL belongs to another server by now"
+                                        : "PostgreSQL was lost before it was released");
         return;
     }
     if (atomic_load(&move->stop))

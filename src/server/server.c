@@ -392,6 +392,17 @@ static void say_where(const struct server *server)
 
 /* --- start ------------------------------------------------------------------ */
 
+/* With many nodes half of the cores are left to the threads that talk to Redis, the log and the
+ * store. Fewer workers make larger batches, of which each costs Redis less. */
+static unsigned workers_for(const struct config *config)
+{
+    unsigned count = config->workers > 0             ? (unsigned)config->workers
+                     : config_is_distributed(config) ? (process_cores() + 1) / 2
+                                                     : process_cores();
+    unsigned max = LIMIT_WORKERS - PIPELINE_GUESTS;
+    return count < max ? count : max;
+}
+
 static struct server *server_new(const struct config *config)
 {
     struct server *server = calloc(1, sizeof(*server));
@@ -399,9 +410,7 @@ static struct server *server_new(const struct config *config)
         abort();
     server->env = env_system();
     server->config = *config;
-    server->worker_count = config->workers > 0 ? (unsigned)config->workers : process_cores();
-    if (server->worker_count > LIMIT_WORKERS - PIPELINE_GUESTS)
-        server->worker_count = LIMIT_WORKERS - PIPELINE_GUESTS;
+    server->worker_count = workers_for(config);
     pthread_mutex_init(&server->config_mutex, NULL);
     pthread_mutex_init(&server->drain_mutex, NULL);
 

@@ -382,6 +382,19 @@ static void assert_members(const char *item, unsigned kind, unsigned from, unsig
     rig_lines_done(&ought);
 }
 
+TEST(one_user_of_a_large_item_counts_by_what_he_held)
+{
+    react_many("v", 0, 5000, LIKE);
+    react_many("v", 1000, 2000, DISLIKE);
+    assert_held(ask(react("v", user_name(1), LIKE)), false, LIKE);
+    assert_counts("v", 4000, 1000);
+    assert_held(ask(react("v", user_name(1500), LIKE)), true, LIKE);
+    assert_counts("v", 4001, 999);
+    assert_held(ask(react("v", user_name(5000), LIKE)), true, LIKE);
+    assert_held(ask(react("v", user_name(5000), LIKE)), false, LIKE);
+    assert_counts("v", 4002, 999);
+}
+
 TEST(a_large_item_can_be_left_switched_and_deleted)
 {
     react_many("v", 0, 5000, LIKE);
@@ -835,6 +848,7 @@ TEST(any_configured_set_of_kinds_will_do)
     X(counters_and_items_do_not_take_each_others_ops) \
     X(a_deleted_item_forgets_its_members) \
     X(an_item_can_be_created_with_shards) \
+    X(one_user_of_a_large_item_counts_by_what_he_held) \
     X(a_large_item_can_be_left_switched_and_deleted) \
     X(the_items_of_a_user_are_found) \
     X(a_repeated_key_gets_the_first_answer) \

@@ -53,7 +53,7 @@ def figures(client):
 
 
 class CrashLoop(tallyd.Case):
-    kills = 30
+    kills = 20
     seed = None
 
     def setUp(self):

@@ -357,6 +357,20 @@ class Moving(deployment.Case):
         self.assertEqual(machine.start_fails(), 1)
         self.assertIn("the store belongs to many nodes", machine.said)
 
+    def test_a_store_that_another_has_taken_is_not_handed_over(self):
+        machine = self.machine()
+        with machine.connect() as client:
+            client.call("INCRBY", "views", 41)
+        tally = self.engines()
+        self.begin(machine, tally.urls["store"])
+        self.wait_copied(machine)
+        tally.postgres.query("UPDATE claim SET owner = 'another', who = 'elsewhere:/data'")
+        machine.signal(signal.SIGUSR1)
+        machine.wait_message("nothing was handed over.*belongs to another", MOVED_WITHIN_S)
+        self.assertNotIn("handed over: nodes take", machine.messages())
+        with Patient(machine.port) as client:
+            self.assertEqual(client.call("INCR", "views"), 42)
+
     def test_a_postgres_that_goes_away_leaves_the_writes_with_the_machine(self):
         machine = self.machine()
         tally = self.engines(proxied=True)

@@ -339,7 +339,7 @@ class Case(unittest.TestCase):
         super().run(result)
         if len(result.failures) + len(result.errors) > before:
             for server in self.servers:
-                print(f"--- what tallyd said:\n{server.said}---", file=sys.stderr)
+                print(f"--- what tallyd said:\n{server.messages()}---", file=sys.stderr)
 
     def server(self, *flags, start=True, **options):
         """A server that ends with the test."""

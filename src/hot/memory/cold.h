@@ -57,7 +57,7 @@ bool cold_is_taken(struct cold *cold, const struct hot_want *want, uint64_t hash
 
 /* The want is over: with ERR_OK, with ERR_NOT_FOUND, and then it is absent, or with
  * another code, which is told to those who ask in the next second. */
-void cold_answer(struct cold *cold, const struct hot_want *want, uint64_t hash, enum err code);
+void cold_answer(struct cold *cold, const struct hot_want *asked, uint64_t hash, enum err code);
 
 /* A target was deleted, by an event of this generation (saves.h). */
 void cold_bury(struct cold *cold, uint64_t hash, uint8_t generation);

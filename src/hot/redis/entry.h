@@ -33,7 +33,7 @@
 /* Appends the whole section of an entry: `bytes` is d, or b if `is_raw`. ERR_CORRUPT when it makes
  * no sense, or is not of last - first + 1 events. */
 enum err entry_section(unsigned cell, uint64_t first_sequence, uint64_t last_sequence,
-                       int64_t time_ms, struct slice bytes, bool is_raw, struct buffer *section,
+                       int64_t time_ms, struct slice bytes, bool is_raw, struct buffer *to,
                        struct error *error);
 
 /* Visits the names in a packed array of users, and counts them. False: it is not such an array. */

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/lock.h"
 #include "base/memory.h"
 #include "base/message.h"
 #include "hot/redis/ask.h"
@@ -13,17 +14,30 @@
 #include "hot/redis/want.h"
 #include "net/timer.h"
 
-#define CLAIM_AT_ONCE 32u
-#define OTHER_MS      30u  /* another node loads it: look again after */
-#define BEHIND_MS     200u /* the store has to catch up first */
+#define CLAIM_AT_ONCE 64u
+#define PUT_AT_ONCE   64u
+#define PUT_BYTES     (1u << 20) /* then it goes at once: the server has others to see to */
+#define OTHER_MS      30u        /* another node loads it: look again after */
+#define BEHIND_MS     200u       /* the store has to catch up first */
 #define FAILED_MS     1000u
 #define DUE_MS        15u
+
+/* What goes into Redis together. */
+struct puts {
+    size_t count;
+    size_t bytes;
+    struct call calls[PUT_AT_ONCE];
+    struct want wanted[PUT_AT_ONCE];
+    uint32_t shards[PUT_AT_ONCE]; /* that it is to have again, 1 = no more than it has */
+};
 
 struct loads {
     struct layer *layer; /* borrowed */
     struct wants *wants;
     struct stales *stales;
     struct timer *timer; /* of the layer's thread: some wait */
+    struct lock lock;    /* of `puts` */
+    struct puts *puts;   /* owned; NULL: none */
     _Atomic uint64_t count;
     _Atomic bool has_told_kind;
 };
@@ -60,6 +74,13 @@ static void let_wait(struct loads *loads, uint64_t number, enum err code, uint64
     (void)layer_post(loads->layer, start_timer, loads);
 }
 
+static void puts_free(struct puts *puts)
+{
+    for (size_t i = 0; puts && i < puts->count; i++)
+        call_done(&puts->calls[i]);
+    free(puts);
+}
+
 struct loads *loads_new(struct layer *layer)
 {
     struct loads *loads = memory_take_zeroed(sizeof(*loads));
@@ -67,6 +88,7 @@ struct loads *loads_new(struct layer *layer)
     loads->wants = wants_new(layer->env, layer->node);
     loads->stales = stales_new(layer->env, layer->options.idle_s);
     loads->timer = timer_new(layer->loop, look_for_due, loads);
+    lock_init(&loads->lock);
     return loads;
 }
 
@@ -75,6 +97,8 @@ void loads_free(struct loads *loads)
     if (!loads)
         return;
     timer_free(loads->timer);
+    puts_free(loads->puts);
+    lock_done(&loads->lock);
     wants_free(loads->wants);
     stales_free(loads->stales);
     free(loads);
@@ -190,6 +214,73 @@ bool loads_wanted(struct hot *hot, struct hot_want *ret_want)
     return true;
 }
 
+/* ---- what goes in together ---- */
+
+static void end_put(struct loads *loads, uint64_t number, enum put_outcome outcome)
+{
+    if (outcome == PUT_BEHIND)
+        let_wait(loads, number, ERR_COLD, BEHIND_MS);
+    else
+        wants_end(loads->wants, number);
+    if (outcome == PUT_DONE)
+        atomic_fetch_add_explicit(&loads->count, 1, memory_order_relaxed);
+}
+
+static void send_puts(struct loads *loads, struct puts *puts)
+{
+    enum put_outcome outcomes[PUT_AT_ONCE] = {PUT_NONE};
+    enum err codes[PUT_AT_ONCE];
+    void *args[PUT_AT_ONCE];
+    for (size_t i = 0; i < puts->count; i++)
+        args[i] = &outcomes[i];
+    ask_all(puts->calls, puts->count, codes, put_take_outcome, args);
+    for (size_t i = 0; i < puts->count; i++) {
+        const struct want *wanted = &puts->wanted[i];
+        enum put_outcome outcome = codes[i] ? PUT_NONE : outcomes[i];
+        if (outcome == PUT_DONE && puts->shards[i] > 1)
+            put_spread(loads->layer, (struct slice){wanted->bytes, wanted->question.id.size},
+                       puts->shards[i]);
+        end_put(loads, wanted->number, outcome);
+    }
+    puts_free(puts);
+}
+
+/* Loaders share what is gathered: whoever has no more to add sends all that is there, also what
+ * another has added, and whoever waits for that is told after it. */
+static void flush_puts(struct loads *loads)
+{
+    lock_take(&loads->lock);
+    struct puts *puts = loads->puts;
+    loads->puts = NULL;
+    lock_release(&loads->lock);
+    if (puts)
+        send_puts(loads, puts);
+}
+
+/* Takes the call. */
+static void add_put(struct loads *loads, const struct want *wanted, const struct call *call,
+                    uint32_t shards)
+{
+    struct puts *full = NULL;
+    lock_take(&loads->lock);
+    if (!loads->puts) {
+        loads->puts = memory_take(sizeof(*loads->puts));
+        loads->puts->count = loads->puts->bytes = 0;
+    }
+    struct puts *puts = loads->puts;
+    puts->calls[puts->count] = *call;
+    puts->wanted[puts->count] = *wanted;
+    puts->shards[puts->count++] = shards;
+    puts->bytes += call->args.size;
+    if (puts->count == PUT_AT_ONCE || puts->bytes >= PUT_BYTES) {
+        full = puts;
+        loads->puts = NULL;
+    }
+    lock_release(&loads->lock);
+    if (full)
+        send_puts(loads, full);
+}
+
 /* ---- what the store says ---- */
 
 static void tell_kind(struct loads *loads, struct slice id)
@@ -219,44 +310,54 @@ static enum err make_image(struct loads *loads, const struct want *wanted,
     return err == ERR_OK || err == ERR_NO_KIND ? err : ERR_UNAVAILABLE;
 }
 
-static enum put_outcome put_image(struct loads *loads, const struct want *wanted,
-                                  const struct hot_found *found, struct image *image)
+static void put_image(struct loads *loads, const struct want *wanted, const struct hot_found *found,
+                      struct image *image)
 {
     const struct want_question *question = &wanted->question;
     bool is_target = question->kind == HOT_WANT_TARGET;
+    struct call call;
     if (question->is_stale) {
         stales_put(loads->stales, question->id, is_target ? STALE_WHOLE : question->slice, image);
-        return PUT_DONE;
+        end_put(loads, wanted->number, PUT_DONE);
+    } else if (is_target) {
+        bool is_spread = image->is_there && !image->create.has_floor;
+        put_init_target(&call, loads->layer, wanted, found, image);
+        add_put(loads, wanted, &call, is_spread ? image->create.shards : 1);
+    } else {
+        end_put(loads, wanted->number, put_members(loads->layer, wanted, found, image));
     }
-    return is_target ? put_target(loads->layer, wanted, found, image)
-                     : put_members(loads->layer, wanted, found, image);
+}
+
+static enum err take_key(struct loads *loads, const struct want *wanted,
+                         const struct hot_found *found)
+{
+    struct call call;
+    if (found->code != ERR_OK && found->code != ERR_NOT_FOUND)
+        return ERR_UNAVAILABLE;
+    put_init_key(&call, loads->layer, wanted, found);
+    add_put(loads, wanted, &call, 1);
+    return ERR_OK;
+}
+
+static enum err take_image(struct loads *loads, const struct want *wanted,
+                           const struct hot_found *found)
+{
+    struct image image;
+    image_init(&image, loads->layer->options.kinds);
+    enum err err = make_image(loads, wanted, found, &image);
+    if (!err)
+        put_image(loads, wanted, found, &image);
+    image_done(&image);
+    return err;
 }
 
 static void take_found(struct loads *loads, const struct want *wanted,
                        const struct hot_found *found)
 {
-    enum put_outcome outcome = PUT_NONE;
-    enum err err = ERR_OK;
-    if (wanted->question.kind == HOT_WANT_KEY) {
-        err = found->code == ERR_OK || found->code == ERR_NOT_FOUND ? ERR_OK : ERR_UNAVAILABLE;
-        if (!err)
-            outcome = put_key(loads->layer, wanted, found);
-    } else {
-        struct image image;
-        image_init(&image, loads->layer->options.kinds);
-        err = make_image(loads, wanted, found, &image);
-        if (!err)
-            outcome = put_image(loads, wanted, found, &image);
-        image_done(&image);
-    }
+    enum err err = wanted->question.kind == HOT_WANT_KEY ? take_key(loads, wanted, found)
+                                                         : take_image(loads, wanted, found);
     if (err)
         wants_wait(loads->wants, wanted->number, err, FAILED_MS);
-    else if (outcome == PUT_BEHIND)
-        let_wait(loads, wanted->number, ERR_COLD, BEHIND_MS);
-    else
-        wants_end(loads->wants, wanted->number);
-    if (outcome == PUT_DONE)
-        atomic_fetch_add_explicit(&loads->count, 1, memory_order_relaxed);
 }
 
 void loads_loaded(struct hot *hot, const struct hot_want *want, const struct hot_found *found)
@@ -266,6 +367,8 @@ void loads_loaded(struct hot *hot, const struct hot_want *want, const struct hot
     /* What nobody has asked for is not put in: Redis is not filled by who starts. */
     if (!found->unasked && wants_find(loads->wants, want, &wanted))
         take_found(loads, &wanted, found);
+    if (!found->more)
+        flush_puts(loads);
 }
 
 /* ---- the rest of the port ---- */

@@ -180,8 +180,7 @@ static void tell_loaded(void *arg)
     free(asked);
 }
 
-/* It was made with several shards: it is to have them again. */
-static void spread_as_asked(struct layer *layer, struct slice id, uint32_t shards)
+void put_spread(struct layer *layer, struct slice id, uint32_t shards)
 {
     struct asked_shards *asked = memory_take(sizeof(*asked) + id.size);
     *asked = (struct asked_shards){.layer = layer, .shards = shards, .size = id.size};
@@ -190,37 +189,30 @@ static void spread_as_asked(struct layer *layer, struct slice id, uint32_t shard
         free(asked);
 }
 
-enum put_outcome put_target(struct layer *layer, const struct want *wanted,
-                            const struct hot_found *found, const struct image *image)
+void put_init_target(struct call *call, struct layer *layer, const struct want *wanted,
+                     const struct hot_found *found, const struct image *image)
 {
     const struct want_question *question = &wanted->question;
-    struct call call;
-    call_init(&call, layer, question->cell, SCRIPT_LOAD);
-    add_keys(&call, question);
-    call_arg_text(&call, "target");
-    call_arg_text(&call, wanted->token);
-    add_sequence(&call, question->cell, found);
-    call_arg_text(&call, !image->is_there   ? "n"
-                         : !image->is_item  ? "c"
-                         : image->is_sliced ? "s"
-                                            : "i");
-    call_arg_number(&call, image->is_there ? 0 : ABSENT_MS);
-    call_arg_text(&call, ".i");
-    call_arg_number(&call, image->incarnation);
-    add_written(&call, image->written_ms);
+    call_init(call, layer, question->cell, SCRIPT_LOAD);
+    add_keys(call, question);
+    call_arg_text(call, "target");
+    call_arg_text(call, wanted->token);
+    add_sequence(call, question->cell, found);
+    call_arg_text(call, !image->is_there   ? "n"
+                        : !image->is_item  ? "c"
+                        : image->is_sliced ? "s"
+                                           : "i");
+    call_arg_number(call, image->is_there ? 0 : ABSENT_MS);
+    call_arg_text(call, ".i");
+    call_arg_number(call, image->incarnation);
+    add_written(call, image->written_ms);
     if (image->is_there) {
-        add_options(&call, image);
+        add_options(call, image);
         if (image->is_item)
-            add_item(&call, question->id, image);
+            add_item(call, question->id, image);
         else
-            add_counter(&call, image);
+            add_counter(call, image);
     }
-    enum put_outcome outcome = send(&call);
-    call_done(&call);
-    if (outcome == PUT_DONE && image->is_there && image->create.shards > 1 &&
-        !image->create.has_floor)
-        spread_as_asked(layer, question->id, image->create.shards);
-    return outcome;
 }
 
 enum put_outcome put_members(struct layer *layer, const struct want *wanted,
@@ -252,14 +244,13 @@ enum put_outcome put_members(struct layer *layer, const struct want *wanted,
 }
 
 /* "<fingerprint> <changed> <value> <held>", or "-" if there is none. */
-enum put_outcome put_key(struct layer *layer, const struct want *wanted,
-                         const struct hot_found *found)
+void put_init_key(struct call *call, struct layer *layer, const struct want *wanted,
+                  const struct hot_found *found)
 {
     const struct want_question *question = &wanted->question;
     uint64_t ttl_ms = KEY_ABSENT_MS;
     char name[33];
     struct buffer text;
-    struct call call;
     buffer_init(&text, NUMBER_DIGITS_MAX + 128);
     (void)snprintf(name, sizeof(name), "%016" PRIx64 "%016" PRIx64, question->key_high,
                    question->key_low);
@@ -276,14 +267,11 @@ enum put_outcome put_key(struct layer *layer, const struct want *wanted,
     }
     if (text.size == 0)
         (void)buffer_append(&text, "-", 1);
-    call_init(&call, layer, question->cell, SCRIPT_LOAD);
-    call_key_of(&call, "k", slice_of(name));
-    call_arg_text(&call, "key");
-    add_sequence(&call, question->cell, found);
-    call_arg(&call, buffer_slice(&text));
-    call_arg_number(&call, ttl_ms);
-    enum put_outcome outcome = send(&call);
-    call_done(&call);
+    call_init(call, layer, question->cell, SCRIPT_LOAD);
+    call_key_of(call, "k", slice_of(name));
+    call_arg_text(call, "key");
+    add_sequence(call, question->cell, found);
+    call_arg(call, buffer_slice(&text));
+    call_arg_number(call, ttl_ms);
     buffer_done(&text);
-    return outcome;
 }

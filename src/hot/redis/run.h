@@ -81,7 +81,7 @@ size_t groups_make(struct groups *groups, struct call *call, struct run_list *qu
 /* What is known of how a record has to be addressed: a hint, learned from answers. */
 enum { HINT_SLICED = 1, HINT_CAREFUL = 2 };
 unsigned groups_hint(const struct groups *groups, uint64_t stable);
-void groups_learn(struct groups *groups, uint64_t stable, unsigned hint, bool is_so);
+void groups_learn(struct groups *groups, uint64_t stable, unsigned bit, bool is_so);
 
 /* What becomes of an op. */
 struct run_verdict {

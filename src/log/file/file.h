@@ -29,7 +29,7 @@ enum err file_log_open(struct env *env, const struct file_log_options *options,
 
 /* A number that the log was given when it was made, and that no other has; 0 before the start of a
  * new one. */
-uint64_t file_log_id(const struct log *log);
+uint64_t file_log_id(const struct log *base);
 
 /* manual only: does what the threads would do once: prepares a segment if one
  * is wanted, commits a group if something is pending. True if it did anything. */

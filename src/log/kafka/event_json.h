@@ -46,7 +46,7 @@ void event_json_done(struct event_json *json);
 
 /* The section of a message; lives until the next call. ERR_TOO_LARGE, ERR_CORRUPT with a text that
  * names the byte. */
-enum err event_json_read(struct event_json *json, struct slice message, struct slice *ret_section,
+enum err event_json_read(struct event_json *json, struct slice text, struct slice *ret_section,
                          struct error *error);
 
 #endif

@@ -172,7 +172,7 @@ void consumer_make_nonsense(struct buffer *to, struct slice raw, const char *rea
 enum err kafka_scan_lanes(struct kafka_log *log, struct log_scan *scan, struct error *error);
 
 /* lane_queue.c: the queues. All under the mutex but lane_queue_follow(). */
-enum err lane_queue_follow(struct kafka_log *log, unsigned lane, struct log_position *at,
+enum err lane_queue_follow(struct kafka_log *log, unsigned number, struct log_position *at,
                            uint64_t limit, log_visit_fn *visit, void *arg, struct error *error);
 void lane_queue_forget(struct in_lane *lane);
 void lane_queue_put(struct in_lane *lane, uint64_t behind, struct slice section);

@@ -188,7 +188,7 @@ void writer_stop(struct stream_log *log);
 /* reader.c */
 void reader_start(struct stream_log *log);
 void reader_stop(struct stream_log *log);
-enum err reader_follow(struct stream_log *log, unsigned lane, struct log_position *at,
+enum err reader_follow(struct stream_log *log, unsigned number, struct log_position *at,
                        uint64_t limit, log_visit_fn *visit, void *arg, struct error *error);
 void reader_forget(struct in_lane *lane);
 /* Visits the sections of an entry; *at is behind the last that was taken. */

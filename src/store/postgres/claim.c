@@ -131,7 +131,7 @@ static enum err take(struct postgres_store *store, void *arg, struct error *erro
 {
     const struct claiming *call = arg;
     struct pg *pg = &store->pg;
-    struct claim claim;
+    struct claim claim = {0};
     enum err err = lock_claim(pg, &claim, error);
     if (err)
         return err;
@@ -171,7 +171,7 @@ static enum err give_back(struct postgres_store *store, void *arg, struct error 
     if (err || pg_rows(pg) == 1)
         return err;
     /* Nodes have it: an earlier try has come through, and its answer was lost. */
-    struct claim claim;
+    struct claim claim = {0};
     err = lock_claim(pg, &claim, error);
     if (err || claim.holder == HOLDER_NODES)
         return err;

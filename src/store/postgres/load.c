@@ -6,52 +6,14 @@
 
 #include "base/memory.h"
 #include "core/user.h"
-#include "store/postgres/own.h"
-#include "store/postgres/reader.h"
-
-static bool keeps_sets(const struct postgres_reader *reader)
-{
-    return postgres_of(reader->base.store)->options.members == POSTGRES_SETS;
-}
-
-static bool wants_names(const struct postgres_reader *reader)
-{
-    return postgres_of(reader->base.store)->options.names;
-}
+#include "store/postgres/load_own.h"
 
 /* ---- a row ---- */
 
-/* The columns of SQL_READ_TARGET. */
-enum {
-    TARGET_SEQUENCES,
-    TARGET_WAITS,
-    TARGET_NUMBER,
-    TARGET_TYPE,
-    TARGET_INCARNATION,
-    TARGET_UPDATED,
-    TARGET_VALUE,
-    TARGET_SLICES,
-    TARGET_SETTINGS,
-    TARGET_DEADLINE,
-    TARGET_KINDS,
-    TARGET_COUNTS,
-    TARGET_MEMBERS,
-};
-
-/* A row as it was read, without pointing to the result. */
-struct row {
-    int64_t number; /* 0: there is none */
-    bool waits;     /* something of its id does */
-    struct state_target target;
-    unsigned kinds[SETS_KINDS];
-    struct slice kind_names[SETS_KINDS];
-    int64_t counts[SETS_KINDS];
-};
-
-static enum err read_counts(struct pg *pg, struct row *row, struct error *error)
+static enum err read_counts(struct pg *pg, int at, struct load_row *row, struct error *error)
 {
-    struct slice kinds = pg_slice(pg, 0, TARGET_KINDS);
-    struct slice counts = pg_slice(pg, 0, TARGET_COUNTS);
+    struct slice kinds = pg_slice(pg, at, TARGET_KINDS);
+    struct slice counts = pg_slice(pg, at, TARGET_COUNTS);
     size_t count = postgres_ints_count(kinds);
     for (size_t i = 0; i < count; i++) {
         int64_t kind = postgres_ints_get(kinds, i);
@@ -65,24 +27,24 @@ static enum err read_counts(struct pg *pg, struct row *row, struct error *error)
     return ERR_OK;
 }
 
-static enum err read_columns(struct pg *pg, struct row *row, struct error *error)
+static enum err read_columns(struct pg *pg, int at, struct load_row *row, struct error *error)
 {
     struct state_target *target = &row->target;
-    target->is_item = pg_int(pg, 0, TARGET_TYPE) == ENTRY_ITEM;
-    target->incarnation = (uint32_t)pg_int(pg, 0, TARGET_INCARNATION);
-    target->written_ms = pg_time(pg, 0, TARGET_UPDATED);
-    bool is_wrong = settings_parse(pg_slice(pg, 0, TARGET_SETTINGS), &target->create) != ERR_OK;
+    target->is_item = pg_int(pg, at, TARGET_TYPE) == ENTRY_ITEM;
+    target->incarnation = (uint32_t)pg_int(pg, at, TARGET_INCARNATION);
+    target->written_ms = pg_time(pg, at, TARGET_UPDATED);
+    bool is_wrong = settings_parse(pg_slice(pg, at, TARGET_SETTINGS), &target->create) != ERR_OK;
     if (target->is_item) {
-        target->slices = (uint32_t)pg_int(pg, 0, TARGET_SLICES);
+        target->slices = (uint32_t)pg_int(pg, at, TARGET_SLICES);
     } else {
-        target->deadline_ms = pg_int(pg, 0, TARGET_DEADLINE);
-        is_wrong |= pg_number(pg, 0, TARGET_VALUE, &target->value) != ERR_OK;
+        target->deadline_ms = pg_int(pg, at, TARGET_DEADLINE);
+        is_wrong |= pg_number(pg, at, TARGET_VALUE, &target->value) != ERR_OK;
     }
     if (is_wrong)
         return error_set(error, ERR_CORRUPT,
                          "entries.number %lld: its value or settings make no sense",
                          (long long)row->number);
-    return target->is_item ? read_counts(pg, row, error) : ERR_OK;
+    return target->is_item ? read_counts(pg, at, row, error) : ERR_OK;
 }
 
 /* Members of a whole item, as numbers in reader->list: they come with the row. */
@@ -95,32 +57,38 @@ static enum err read_sets(struct postgres_reader *reader, struct slice sets, int
     return ERR_OK;
 }
 
+enum err load_read_row(struct postgres_reader *reader, int at, struct slice id,
+                       struct load_row *row, struct error *error)
+{
+    struct pg *pg = &reader->pg;
+    *row = (struct load_row){.target = {.id = id}};
+    row->waits = pg_bool(pg, at, TARGET_WAITS);
+    row->number = pg_int(pg, at, TARGET_NUMBER);
+    enum err err = row->number == 0 ? ERR_OK : read_columns(pg, at, row, error);
+    if (err)
+        number_done(&row->target.value);
+    return err;
+}
+
 /* ERR_OK also without a row: row->number is 0 then. */
-static enum err read_row(struct postgres_reader *reader, struct slice id, struct row *row,
+static enum err read_row(struct postgres_reader *reader, struct slice id, struct load_row *row,
                          struct error *error)
 {
     struct pg *pg = &reader->pg;
-    *row = (struct row){.target = {.id = id}};
+    *row = (struct load_row){.target = {.id = id}};
     pg_args(pg);
     pg_arg_text(pg, id);
     enum err err = postgres_reader_query(reader, SQL_READ_TARGET, error);
     if (err)
         return err;
     postgres_reader_saw(reader, pg_slice(pg, 0, TARGET_SEQUENCES));
-    row->waits = pg_bool(pg, 0, TARGET_WAITS);
-    row->number = pg_int(pg, 0, TARGET_NUMBER);
-    if (row->number == 0)
-        return ERR_OK;
-    err = read_columns(pg, row, error);
+    err = load_read_row(reader, 0, id, row, error);
     if (!err && row->target.is_item && row->target.slices == 1)
         err = read_sets(reader, pg_slice(pg, 0, TARGET_MEMBERS), row->number, error);
-    if (err)
-        number_done(&row->target.value);
     return err;
 }
 
-/* Names of kinds have to be asked for, and end the result. */
-static enum err name_kinds(struct postgres_reader *reader, struct row *row, struct error *error)
+enum err load_name_kinds(struct postgres_reader *reader, struct load_row *row, struct error *error)
 {
     enum err err = ERR_OK;
     for (size_t i = 0; i < row->target.kind_count && !err; i++) {
@@ -166,15 +134,13 @@ static enum err no_name(uint32_t number, struct error *error)
     return error_set(error, ERR_CORRUPT, "users.number %u is a member and has no name", number);
 }
 
-/* Rows of `reactions`, sorted by kind, class and number. */
-static enum err list_rows(struct postgres_reader *reader, struct error *error)
+enum err load_list_rows(struct postgres_reader *reader, int first, int end, struct error *error)
 {
     struct pg *pg = &reader->pg;
-    bool with_names = wants_names(reader);
-    int rows = pg_rows(pg);
+    bool with_names = load_wants_names(reader);
     reader->list.group_count = reader->list.number_count = 0;
-    need_names(reader, with_names ? (size_t)rows : 0);
-    for (int row = 0; row < rows; row++) {
+    need_names(reader, with_names ? (size_t)(end - first) : 0);
+    for (int row = first; row < end; row++) {
         int64_t kind = pg_int(pg, row, 0);
         int64_t user_id = pg_int(pg, row, 1);
         if (kind < 1 || kind >= (int64_t)SETS_KINDS)
@@ -182,7 +148,7 @@ static enum err list_rows(struct postgres_reader *reader, struct error *error)
         add_member(reader, (unsigned)kind, user_id);
         if (!with_names)
             continue;
-        reader->names[row] = pg_text(pg, row, 2);
+        reader->names[row - first] = pg_text(pg, row, 2);
         if (user_id < 0 && pg_is_null(pg, row, 2))
             return no_name((uint32_t)(-1 - user_id), error);
     }
@@ -224,7 +190,7 @@ static enum err ask_names(struct postgres_reader *reader, const uint32_t *number
 static enum err name_list(struct postgres_reader *reader, struct error *error)
 {
     struct sets_list *list = &reader->list;
-    if (!wants_names(reader) || list->number_count == 0)
+    if (!load_wants_names(reader) || list->number_count == 0)
         return ERR_OK;
     need_names(reader, list->number_count);
     enum err err = ask_names(reader, list->numbers, list->number_count, error);
@@ -255,11 +221,11 @@ static enum err know_kinds(struct postgres_reader *reader, struct error *error)
     return postgres_reader_kinds(reader, most_kind(reader), error);
 }
 
-static void fill_groups(struct postgres_reader *reader)
+void load_fill_groups(struct postgres_reader *reader)
 {
     for (size_t g = 0; g < reader->list.group_count; g++) {
         const struct sets_group *group = &reader->list.groups[g];
-        bool by_name = group->named && wants_names(reader);
+        bool by_name = group->named && load_wants_names(reader);
         reader->groups[g] = (struct state_members){
             .kind = kind_names_at(&reader->kinds, group->kind),
             .named = group->named,
@@ -275,7 +241,7 @@ static enum err ask_rows(struct postgres_reader *reader, int64_t number, int64_t
                          struct error *error)
 {
     struct pg *pg = &reader->pg;
-    bool with_names = wants_names(reader);
+    bool with_names = load_wants_names(reader);
     pg_args(pg);
     pg_arg_int(pg, number);
     if (slice < 0)
@@ -289,7 +255,7 @@ static enum err ask_and_list(struct postgres_reader *reader, int64_t number, int
                              struct error *error)
 {
     enum err err = ask_rows(reader, number, slice, error);
-    return err ? err : list_rows(reader, error);
+    return err ? err : load_list_rows(reader, 0, pg_rows(&reader->pg), error);
 }
 
 /* A kind that is new to us is asked for, and then the rows once more, of the same moment. */
@@ -307,7 +273,7 @@ static enum err read_rows(struct postgres_reader *reader, int64_t number, int64_
 static enum err read_whole(struct postgres_reader *reader, int64_t number, struct error *error)
 {
     enum err err;
-    if (keeps_sets(reader)) {
+    if (load_keeps_sets(reader)) {
         err = know_kinds(reader, error);
         if (!err)
             err = name_list(reader, error);
@@ -315,7 +281,7 @@ static enum err read_whole(struct postgres_reader *reader, int64_t number, struc
         err = read_rows(reader, number, -1, error);
     }
     if (!err)
-        fill_groups(reader);
+        load_fill_groups(reader);
     return err;
 }
 
@@ -324,7 +290,7 @@ static enum err read_slice(struct postgres_reader *reader, int64_t number, uint3
 {
     struct pg *pg = &reader->pg;
     enum err err;
-    if (!keeps_sets(reader)) {
+    if (!load_keeps_sets(reader)) {
         err = read_rows(reader, number, slice, error);
     } else {
         pg_args(pg);
@@ -340,7 +306,7 @@ static enum err read_slice(struct postgres_reader *reader, int64_t number, uint3
             err = name_list(reader, error);
     }
     if (!err)
-        fill_groups(reader);
+        load_fill_groups(reader);
     return err;
 }
 
@@ -357,7 +323,7 @@ struct load {
 static enum err load_plainly(struct postgres_reader *reader, void *arg, struct error *error)
 {
     struct load *call = arg;
-    struct row row;
+    struct load_row row;
     enum err err = read_row(reader, call->id, &row, error);
     call->is_done = !err && !row.waits && (row.number == 0 || !row.target.is_item);
     if (call->is_done && row.number == 0)
@@ -371,12 +337,12 @@ static enum err load_plainly(struct postgres_reader *reader, void *arg, struct e
 static enum err load_whole(struct postgres_reader *reader, void *arg, struct error *error)
 {
     struct load *call = arg;
-    struct row row;
+    struct load_row row;
     enum err err = read_row(reader, call->id, &row, error);
     if (!err && row.waits)
         err = postgres_reader_pending(reader, call->id, error);
     if (!err && row.target.is_item)
-        err = name_kinds(reader, &row, error);
+        err = load_name_kinds(reader, &row, error);
     if (!err && row.target.is_item && row.target.slices == 1)
         err = read_whole(reader, row.number, error);
     if (!err) {
@@ -417,7 +383,7 @@ struct load_slice {
 static enum err load_slice(struct postgres_reader *reader, void *arg, struct error *error)
 {
     struct load_slice *call = arg;
-    struct row row;
+    struct load_row row;
     enum err err = read_row(reader, call->item, &row, error);
     if (!err && (!row.target.is_item || row.target.slices != STATE_SLICES))
         err = ERR_NOT_FOUND;
@@ -470,7 +436,7 @@ static enum err count_sets(struct postgres_reader *reader, int64_t number, unsig
 static enum err count_members(struct postgres_reader *reader, int64_t number, unsigned kind,
                               int64_t *ret_members, struct error *error)
 {
-    if (keeps_sets(reader))
+    if (load_keeps_sets(reader))
         return count_sets(reader, number, kind, ret_members, error);
     pg_args(&reader->pg);
     pg_arg_int(&reader->pg, number);
@@ -481,7 +447,7 @@ static enum err count_members(struct postgres_reader *reader, int64_t number, un
     return err;
 }
 
-static enum err inspect_item(struct postgres_reader *reader, const struct row *row,
+static enum err inspect_item(struct postgres_reader *reader, const struct load_row *row,
                              struct inspect *call, struct error *error)
 {
     enum err err = postgres_kinds_load(&reader->pg, &reader->kinds, error);
@@ -499,7 +465,7 @@ static enum err inspect_item(struct postgres_reader *reader, const struct row *r
 static enum err inspect(struct postgres_reader *reader, void *arg, struct error *error)
 {
     struct inspect *call = arg;
-    struct row row;
+    struct load_row row;
     *call->ret_members = 0;
     enum err err = postgres_read_mark(&reader->pg, call->ret_mark, error);
     if (!err)

@@ -299,6 +299,8 @@ enum err postgres_reader_open(struct store *base, struct store_reader **ret, str
 void postgres_reader_close(struct store_reader *base);
 enum err postgres_load(struct store_reader *base, struct slice id, store_target_fn *visit,
                        void *arg, struct error *error);
+enum err postgres_load_many(struct store_reader *base, const struct slice *ids, size_t count,
+                            store_targets_fn *visit, void *arg, struct error *error);
 enum err postgres_load_slice(struct store_reader *base, struct slice item, uint32_t slice,
                              store_members_fn *visit, void *arg, struct error *error);
 enum err postgres_find_user(struct store_reader *base, struct slice name, uint32_t *ret_number,

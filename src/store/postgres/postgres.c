@@ -383,6 +383,7 @@ static const struct store_ops postgres_ops = {
     .reader_open = postgres_reader_open,
     .reader_close = postgres_reader_close,
     .load = postgres_load,
+    .load_many = postgres_load_many,
     .load_slice = postgres_load_slice,
     .find_user = postgres_find_user,
     .names = postgres_names,

@@ -44,19 +44,19 @@ enum err postgres_store_open(struct env *env, const struct postgres_store_option
  * had before is its own again, also if it has been released and no node has come. Else the store
  * must have nothing in it, unless `adopts`. ERR_EXISTS: it is another's, or not empty; the text
  * says whose. */
-enum err postgres_store_claim(struct store *store, const char *machine, const char *who,
-                              bool adopts, struct error *error);
+enum err postgres_store_claim(struct store *base, const char *machine, const char *who, bool adopts,
+                              struct error *error);
 
 /* It is the nodes' to take. After ERR_UNAVAILABLE nobody knows: call it again. */
-enum err postgres_store_release(struct store *store, struct error *error);
+enum err postgres_store_release(struct store *base, struct error *error);
 
 /* May nodes come? ERR_BUSY: a machine has not handed over yet; the text says which. */
-enum err postgres_store_is_free(struct store *store, struct error *error);
+enum err postgres_store_is_free(struct store *base, struct error *error);
 
 /* Fills a store that was claimed and is empty with everything of another, in one transaction.
  * `goes_on` hears now and then how many rows there are so far; false: nothing is done. */
 typedef bool postgres_fill_fn(void *arg, uint64_t rows);
-enum err postgres_store_fill(struct store *store, copy_source_fn *source, void *from,
+enum err postgres_store_fill(struct store *base, copy_source_fn *source, void *from,
                              postgres_fill_fn *goes_on, void *arg, struct error *error);
 
 #endif

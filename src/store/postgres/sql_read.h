@@ -12,7 +12,10 @@
     "WHERE item = e.number) c"
 
 /* Numbers that are names before users with names, and both sorted. */
-#define SQL_MEMBER_ORDER "ORDER BY r.kind, r.user_id < 0, abs(r.user_id)"
+#define SQL_MEMBER_SORT  "r.kind, r.user_id < 0, abs(r.user_id)"
+#define SQL_MEMBER_ORDER "ORDER BY " SQL_MEMBER_SORT
+#define SQL_WHOLES \
+    "unnest($1::bigint[]) WITH ORDINALITY i(item, place) JOIN reactions r ON r.item = i.item"
 #define SQL_MEMBER_NAMED                                                   \
     "SELECT r.kind, r.user_id, u.name FROM reactions r LEFT JOIN users u " \
     "ON u.number = -1 - r.user_id AND r.user_id < 0 WHERE r.item = $1::bigint "
@@ -31,6 +34,18 @@
       "c.kinds, c.counts, e.members FROM " SQL_SEQUENCES " CROSS JOIN "                            \
       "(SELECT EXISTS(SELECT 1 FROM waiting WHERE id = $1::text) AS waits) w "                     \
       "LEFT JOIN entries e ON e.id = $1::text AND e.type <> 2 LEFT JOIN " SQL_COUNTS " ON true")   \
+    X(SQL_READ_TARGETS,                                                                            \
+      "SELECT CASE WHEN i.place = 1 THEN o.sequences END, "                                        \
+      "EXISTS(SELECT 1 FROM waiting WHERE id = i.id), e.number, e.type, e.incarnation, "           \
+      "GREATEST(e.updated, c.updated), e.value::text, e.slices, e.settings, e.deadline_ms, "       \
+      "c.kinds, c.counts FROM unnest($1::text[]) WITH ORDINALITY i(id, place) "                    \
+      "CROSS JOIN " SQL_SEQUENCES " LEFT JOIN entries e ON e.id = i.id AND e.type <> 2 "           \
+      "LEFT JOIN " SQL_COUNTS " ON true ORDER BY i.place")                                         \
+    X(SQL_READ_WHOLES, "SELECT r.kind, r.user_id, NULL, i.place FROM " SQL_WHOLES                  \
+                       " ORDER BY i.place, " SQL_MEMBER_SORT)                                      \
+    X(SQL_READ_WHOLES_NAMED,                                                                       \
+      "SELECT r.kind, r.user_id, u.name, i.place FROM " SQL_WHOLES " LEFT JOIN users u "           \
+      "ON u.number = -1 - r.user_id AND r.user_id < 0 ORDER BY i.place, " SQL_MEMBER_SORT)         \
     X(SQL_READ_WAITING,                                                                            \
       "SELECT CASE WHEN w.state = 3 THEN d.raw ELSE w.raw END FROM waiting w "                     \
       "LEFT JOIN dead_letters d ON d.event_id = w.event_id WHERE w.id = $1::text ORDER BY w.row")  \

@@ -263,6 +263,15 @@ static bool can_move(struct redis_model *model, unsigned from, unsigned to)
            is_open(model, from) && is_open(model, to);
 }
 
+static void append_after(struct redis_model *model, unsigned cell, struct name id, unsigned origin)
+{
+    append_event(model, cell,
+                 &(struct event){.type = EVENT_AFTER,
+                                 .id = slice_of(id.text),
+                                 .after_origin = origin,
+                                 .after_sequence = model->cells[origin].last});
+}
+
 void redis_begin_move(struct redis_model *model, unsigned piece, unsigned to)
 {
     struct move *move = &model->moves[sim_rng_below(model->rng, MOVES)];
@@ -270,15 +279,12 @@ void redis_begin_move(struct redis_model *model, unsigned piece, unsigned to)
     struct cell_data *source = &model->cells[from];
     struct cell_data *target = &model->cells[to];
     if (move->is_active || source->pieces[piece].frozen || !can_move(model, from, to) ||
-        target->entry_count + 2 > OUTBOX_ROOM)
+        target->entry_count + 2 > OUTBOX_ROOM || source->entry_count + 2 > OUTBOX_ROOM)
         return;
     struct name id = name_of('i', piece / SLICES);
+    append_after(model, from, id, from);
     if (model->bug != NODES_BUG_NO_AFTER)
-        append_event(model, to,
-                     &(struct event){.type = EVENT_AFTER,
-                                     .id = slice_of(id.text),
-                                     .after_origin = from,
-                                     .after_sequence = source->last});
+        append_after(model, to, id, from);
     source->pieces[piece].frozen = true;
     source->pieces[piece].token = 0;
     if (target->last > target->need)
@@ -288,6 +294,7 @@ void redis_begin_move(struct redis_model *model, unsigned piece, unsigned to)
                           .to = to,
                           .from_epoch = source->epoch,
                           .to_epoch = target->epoch,
+                          .note = source->last,
                           .after = target->last};
 }
 
@@ -304,6 +311,15 @@ static void end_move(struct redis_model *model, struct move *move)
     move->is_active = false;
 }
 
+/* The log has the note of the source: so it was no process that had been replaced before. */
+static bool may_end(const struct redis_model *model, const struct move *move,
+                    const struct cell_data *source, const struct cell_data *target)
+{
+    if (model->bug == NODES_BUG_MOVE_AT_ONCE)
+        return true;
+    return source->relayed >= move->note && target->relayed >= move->after;
+}
+
 void redis_go_on_moving(struct redis_model *model)
 {
     struct move *move = &model->moves[sim_rng_below(model->rng, MOVES)];
@@ -318,7 +334,7 @@ void redis_go_on_moving(struct redis_model *model)
         move->is_active = false;
     } else if (!can_move(model, from, move->to)) {
         return;
-    } else if (target->relayed >= move->after || model->bug == NODES_BUG_MOVE_AT_ONCE) {
+    } else if (may_end(model, move, source, target)) {
         end_move(model, move);
     }
 }
@@ -387,6 +403,8 @@ static uint64_t outbox_leased(struct outbox *base)
     for (unsigned cell = 0; cell < CELLS; cell++) {
         struct place place = place_of(model, outbox->node, cell);
         struct cell_data *data = place.data;
+        if (!place.down && !is_open_at(model, place))
+            note_closed(model, outbox->node, cell); /* whoever looks at a cell sees that */
         if (place.down || !data->exists)
             continue;
         bool is_ours = data->lease == outbox->node + 1;

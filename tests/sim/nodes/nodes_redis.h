@@ -105,7 +105,8 @@ struct move {
     unsigned to;
     uint64_t from_epoch;
     uint64_t to_epoch;
-    uint64_t after; /* sequence of the AFTER event */
+    uint64_t note;  /* sequence of the event that the source has written of it */
+    uint64_t after; /* and of the target's AFTER event */
 };
 #define MOVES 3u
 
@@ -165,7 +166,7 @@ void redis_load(struct redis_model *model, unsigned cell, unsigned piece, uint64
 void redis_drop(struct redis_model *model, unsigned piece, const uint64_t saved[LIMIT_CELLS]);
 
 /* Moves the piece of an item to another cell: begins it, and ends it when the log has the AFTER
- * event, or gives it up when one of the cells was opened anew. */
+ * event and the source's, or gives it up when one of the cells was opened anew. */
 void redis_begin_move(struct redis_model *model, unsigned piece, unsigned to);
 void redis_go_on_moving(struct redis_model *model);
 

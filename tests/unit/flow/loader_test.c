@@ -272,7 +272,123 @@ TEST(a_store_that_cannot_answer_refuses_the_cold_and_nobody_else)
     bench_free(bench);
 }
 
-RUN(cmocka_unit_test(a_cold_counter_is_loaded_and_goes_on_from_there),
+/* A store that can load many at once, and what it was asked for. */
+static struct {
+    unsigned calls;
+    size_t ids;
+    enum err after_first; /* what comes after the first of a call */
+} many;
+
+struct one_of_many {
+    store_targets_fn *visit;
+    void *arg;
+    size_t place;
+};
+
+static void pass_on(void *arg, const struct state_target *target)
+{
+    struct one_of_many *one = arg;
+    one->visit(one->arg, one->place, target);
+}
+
+static enum err load_many(struct store_reader *reader, const struct slice *ids, size_t count,
+                          store_targets_fn *visit, void *arg, struct error *error)
+{
+    many.calls++;
+    many.ids += count;
+    for (size_t i = 0; i < count; i++) {
+        struct one_of_many one = {visit, arg, i};
+        enum err err = i > 0 ? many.after_first : ERR_OK;
+        err = err ? err : store_load(reader, ids[i], pass_on, &one, error);
+        if (err == ERR_NOT_FOUND)
+            visit(arg, i, NULL);
+        else if (err)
+            return err;
+    }
+    return ERR_OK;
+}
+
+static void load_many_from(struct bench *bench, struct store_ops *ops)
+{
+    *ops = *bench->store->ops;
+    ops->load_many = load_many;
+    bench->store->ops = ops;
+    loader_free(bench->loader);
+    bench->loader = loader_new(&(struct loader_options){
+        .env = &bench->rig->env, .hot = bench->rig->hot, .store = bench->store});
+    memset(&many, 0, sizeof(many));
+}
+
+/* Ten counters of 1 that are cold, and wanted. */
+static void want_ten(struct bench *bench, char ids[10][16])
+{
+    tell_all(bench);
+    for (unsigned i = 0; i < 10; i++) {
+        snprintf(ids[i], sizeof(ids[i]), "cold%u", i);
+        assert_int_equal(run(bench, add(ids[i], 1)).code, ERR_OK);
+    }
+    restart(bench, true);
+    for (unsigned i = 0; i < 10; i++)
+        assert_int_equal(run(bench, add(ids[i], 1)).code, ERR_COLD);
+}
+
+TEST(many_wants_are_one_question_and_one_arrival)
+{
+    struct bench *bench = bench_new();
+    struct store_ops ops;
+    char ids[10][16];
+    want_ten(bench, ids);
+    load_many_from(bench, &ops);
+    uint64_t arrivals = atomic_load(&bench->rig->hot->arrivals);
+    (void)loader_step(bench->loader);
+    assert_int_equal(many.calls, 1);
+    assert_int_equal(many.ids, 10);
+    assert_int_equal(atomic_load(&bench->rig->hot->arrivals), arrivals + 1);
+    for (unsigned i = 0; i < 10; i++)
+        assert_int_equal(run(bench, add(ids[i], 1)).value.small, 2);
+    bench_free(bench);
+}
+
+TEST(what_one_row_is_to_blame_for_does_not_hold_up_the_others)
+{
+    struct bench *bench = bench_new();
+    struct store_ops ops;
+    char ids[10][16];
+    want_ten(bench, ids);
+    load_many_from(bench, &ops);
+    many.after_first = ERR_CORRUPT;
+    struct error error = {.text = ""};
+    assert_int_equal(loader_serve(bench->loader, &error), ERR_CORRUPT);
+    for (unsigned i = 0; i < 10; i++)
+        assert_int_equal(run(bench, add(ids[i], 1)).value.small, 2);
+    bench_free(bench);
+}
+
+TEST(an_outage_in_the_middle_is_told_to_all_that_are_left)
+{
+    struct bench *bench = bench_new();
+    struct store_ops ops;
+    char ids[10][16];
+    want_ten(bench, ids);
+    load_many_from(bench, &ops);
+    many.after_first = ERR_UNAVAILABLE;
+    struct error error = {.text = ""};
+    assert_int_equal(loader_serve(bench->loader, &error), ERR_UNAVAILABLE);
+    assert_int_equal(many.calls, 1);
+    unsigned done = 0;
+    for (unsigned i = 0; i < 10; i++) {
+        enum err code = run(bench, add(ids[i], 1)).code;
+        done += code == ERR_OK;
+        assert_true(code == ERR_OK || code == ERR_UNAVAILABLE);
+    }
+    assert_int_equal(done, 1);
+    bench_free(bench);
+}
+
+RUN(cmocka_unit_test(many_wants_are_one_question_and_one_arrival),
+    cmocka_unit_test(what_one_row_is_to_blame_for_does_not_hold_up_the_others),
+    cmocka_unit_test(an_outage_in_the_middle_is_told_to_all_that_are_left),
+    cmocka_unit_test(a_cold_counter_is_loaded_and_goes_on_from_there),
     cmocka_unit_test(who_likes_twice_is_known_after_a_restart),
     cmocka_unit_test(when_all_is_told_what_is_new_waits_for_nothing),
     cmocka_unit_test(keys_are_known_when_they_are_told),

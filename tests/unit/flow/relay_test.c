@@ -31,6 +31,17 @@ static int64_t rig_wall_ms(struct env *env)
     return ((struct rig *)env)->now_ms;
 }
 
+static struct relay *relay_of(struct rig *rig, unsigned node)
+{
+    return relay_new(&(struct relay_options){
+        .env = &rig->env,
+        .outbox = redis_model_outbox(&rig->redis, node),
+        .log = log_model_open(&rig->log, node),
+        .store = rig->store.views[node],
+        .ack_timeout_ms = ACK_TIMEOUT_MS,
+    });
+}
+
 static struct rig *rig_new(void)
 {
     struct rig *rig = memory_take_zeroed(sizeof(*rig));
@@ -39,13 +50,7 @@ static struct rig *rig_new(void)
     redis_model_init(&rig->redis, &rig->rng, NODES_NO_BUG, &rig->now_ms);
     log_model_init(&rig->log, &rig->rng, NODES_NO_BUG, &rig->now_ms);
     store_model_init(&rig->store, &rig->rng, NODES_NO_BUG);
-    rig->relay = relay_new(&(struct relay_options){
-        .env = &rig->env,
-        .outbox = redis_model_outbox(&rig->redis, 0),
-        .log = log_model_open(&rig->log, 0),
-        .store = rig->store.views[0],
-        .ack_timeout_ms = ACK_TIMEOUT_MS,
-    });
+    rig->relay = relay_of(rig, 0);
     return rig;
 }
 
@@ -106,10 +111,9 @@ static void load(struct rig *rig, unsigned counter)
     redis_load(&rig->redis, cell, piece_of_counter(counter), token, &rig->store.rows);
 }
 
-/* A counter of a cell that is open, with a first event. */
+/* A counter that is loaded, of a cell that is open. */
 static void open_counter(struct rig *rig, unsigned counter)
 {
-    assert_int_equal(add(rig, counter).answer, ANSWER_CLOSED);
     rounds(rig, 40);
     assert_int_equal(add(rig, counter).answer, ANSWER_COLD);
     load(rig, counter);
@@ -135,7 +139,7 @@ TEST(a_cell_that_was_never_there_is_opened)
     open_counter(rig, 0);
     struct relay_stats stats;
     relay_stats(rig->relay, &stats);
-    assert_int_equal(stats.opened, 1);
+    assert_int_equal(stats.opened, CELLS);
     assert_int_equal(stats.opening, 0);
     assert_int_equal(rig->redis.cells[0].epoch, 1);
     rig_free(rig);
@@ -211,7 +215,8 @@ TEST(a_cell_that_lost_nothing_is_kept)
     redis_fail_over(&rig->redis, 0);
     assert_int_equal(add(rig, 0).answer, ANSWER_CLOSED);
     rounds(rig, 60);
-    assert_int_equal(rig->redis.kept, 2); /* the first time there was nothing to lose */
+    /* The first time there was nothing to lose; then the two cells of that server. */
+    assert_int_equal(rig->redis.kept, CELLS + CELLS / SERVERS);
     struct reply reply = add(rig, 0);
     assert_int_equal(reply.answer, ANSWER_DONE); /* it need not be loaded */
     assert_int_equal(reply.sequence, sequence_of(2, 1));
@@ -269,19 +274,10 @@ TEST(what_a_batch_did_before_its_cell_was_lost_does_not_rest_on_what_it_did_afte
     rig_free(rig);
 }
 
-/* The server of cell 0 is replaced while it sleeps, and the cell is opened anew by another node.
- * Our node takes the old one for the primary still. */
-static void replace_unnoticed(struct rig *rig)
+/* Another node opens cell 0, which is closed, and ends. */
+static void open_elsewhere(struct rig *rig)
 {
-    redis_replicate(&rig->redis, 0);
-    redis_replace(&rig->redis, 0, 1);
-    struct relay *other = relay_new(&(struct relay_options){
-        .env = &rig->env,
-        .outbox = redis_model_outbox(&rig->redis, 1),
-        .log = log_model_open(&rig->log, 1),
-        .store = rig->store.views[1],
-        .ack_timeout_ms = ACK_TIMEOUT_MS,
-    });
+    struct relay *other = relay_of(rig, 1);
     struct caller from = {.node = 1, .life = 1, .call = 1, .cell = 0};
     assert_int_equal(redis_add(&rig->redis, from, 0, 1).answer, ANSWER_CLOSED);
     for (unsigned i = 0; i < 60; i++) {
@@ -292,8 +288,17 @@ static void replace_unnoticed(struct rig *rig)
     }
     assert_true(rig->redis.cells[0].open);
     assert_int_equal(rig->redis.cells[0].epoch, 2);
-    rig->redis.ghosts[0].is_awake = true;
     relay_free(other);
+}
+
+/* The server of cell 0 is replaced while it sleeps, and the cell is opened anew by another node.
+ * Our node takes the old one for the primary still. */
+static void replace_unnoticed(struct rig *rig)
+{
+    redis_replicate(&rig->redis, 0);
+    redis_replace(&rig->redis, 0, 1);
+    open_elsewhere(rig);
+    rig->redis.ghosts[0].is_awake = true;
 }
 
 TEST(what_a_server_does_that_was_replaced_is_weak_although_the_log_has_it)
@@ -307,8 +312,8 @@ TEST(what_a_server_does_that_was_replaced_is_weak_although_the_log_has_it)
     rounds(rig, ACK_TIMEOUT_MS / 25 + 4);
     assert_true(leaves(rig, ticket));
     assert_true(relay_any_weak(rig->relay, ticket, ticket));
-    assert_true(rig->log.lanes[0].count >= 4);        /* it is there, and too late */
-    assert_false(rig->redis.ghosts[0].cells[0].open); /* and the server was told */
+    assert_true(rig->log.lanes[0].count >= 4);            /* it is there, and too late */
+    assert_true(rig->redis.ghosts[0].cells[0].epoch > 2); /* and the server was told */
     rig_free(rig);
 }
 
@@ -363,12 +368,22 @@ TEST(a_cell_is_not_opened_while_the_store_is_down)
     assert_int_equal(add(rig, 0).answer, ANSWER_CLOSED);
     struct relay_stats stats;
     relay_stats(rig->relay, &stats);
-    assert_int_equal(stats.opening, 1);
+    assert_int_equal(stats.opening, (1u << CELLS) - 1);
     assert_string_equal(stats.reason, "the store does not say how far it is");
     rig->store.down = false;
     rounds(rig, 40);
     assert_int_equal(add(rig, 0).answer, ANSWER_COLD);
     rig_free(rig);
+}
+
+/* An event of the cell that must come after one of another. */
+static void append_wait(struct rig *rig, unsigned cell, unsigned after, uint64_t sequence)
+{
+    append_event(&rig->redis, cell,
+                 &(struct event){.type = EVENT_AFTER,
+                                 .id = SLICE("i0"),
+                                 .after_origin = after,
+                                 .after_sequence = sequence});
 }
 
 TEST(what_comes_after_another_cell_waits_for_it)
@@ -377,18 +392,132 @@ TEST(what_comes_after_another_cell_waits_for_it)
     open_counter(rig, 0);
     open_counter(rig, 1);
     (void)add(rig, 0);
-    /* An event of cell 1 that must come after one of cell 0 that nobody has written yet. */
-    append_event(&rig->redis, 1,
-                 &(struct event){.type = EVENT_AFTER,
-                                 .id = SLICE("i0"),
-                                 .after_origin = 0,
-                                 .after_sequence = sequence_of(1, 2)});
+    append_wait(rig, 1, 0, sequence_of(1, 2)); /* which nobody has written yet */
     size_t before = rig->log.lanes[1].count;
     rounds(rig, 8);
     assert_int_equal(rig->log.lanes[1].count, before);
     (void)add(rig, 0);
     rounds(rig, 8);
     assert_int_equal(rig->log.lanes[1].count, before + 1);
+    rig_free(rig);
+}
+
+TEST(what_comes_after_a_cell_that_is_down_goes_on_when_the_store_has_it)
+{
+    struct rig *rig = rig_new();
+    open_counter(rig, 0);
+    (void)add(rig, 0);
+    rounds(rig, 8);
+    uint64_t last = rig->redis.cells[0].last;
+    relay_free(rig->relay); /* one that starts knows nothing */
+    rig->redis.servers[0].down = true;
+    log_model_leave(&rig->log, 0);
+    rig->relay = relay_of(rig, 0);
+    append_wait(rig, 1, 0, last);
+    rounds(rig, 8);
+    assert_int_equal(rig->redis.cells[1].entry_count, 0);
+    rig_free(rig);
+}
+
+TEST(what_comes_after_an_epoch_that_another_has_begun_does_not_wait_for_ever)
+{
+    struct rig *rig = rig_new();
+    open_counter(rig, 0);
+    open_counter(rig, 1);
+    (void)add(rig, 0);
+    rounds(rig, 8);
+    redis_replicate(&rig->redis, 0);
+    redis_fail_over(&rig->redis, 0);
+    open_elsewhere(rig);
+    /* Cell 1 waits for the new epoch, of which we do not know, and that waits for cell 1. */
+    append_wait(rig, 1, 0, sequence_of(2, 0));
+    append_wait(rig, 0, 1, rig->redis.cells[1].last);
+    size_t before = rig->log.lanes[0].count;
+    rounds(rig, 12);
+    assert_int_equal(rig->redis.cells[0].lease, 1);
+    assert_int_equal(rig->redis.cells[1].entry_count, 0);
+    assert_int_equal(rig->redis.cells[0].entry_count, 0);
+    assert_int_equal(rig->log.lanes[0].count, before + 1);
+    rig_free(rig);
+}
+
+TEST(what_another_relay_has_carried_over_is_not_waited_for)
+{
+    struct rig *rig = rig_new();
+    open_counter(rig, 0);
+    open_counter(rig, 1);
+    (void)add(rig, 0);
+    rounds(rig, 8);
+    /* One that had the lease before us is late, and quicker than we are. */
+    (void)add(rig, 0);
+    let_go(&rig->redis.cells[0], rig->redis.cells[0].last);
+    append_wait(rig, 1, 0, rig->redis.cells[0].last);
+    rounds(rig, 8);
+    assert_int_equal(rig->redis.cells[0].lease, 1);
+    assert_int_equal(rig->redis.cells[1].entry_count, 0);
+    rig_free(rig);
+}
+
+/* A millisecond later. */
+static size_t carried_over_at_once(struct rig *rig)
+{
+    size_t before = rig->log.lanes[0].count;
+    rig->now_ms++;
+    (void)relay_step(rig->relay);
+    log_model_settle(&rig->log);
+    return rig->log.lanes[0].count - before;
+}
+
+TEST(what_nobody_waits_for_gathers_for_a_moment)
+{
+    struct rig *rig = rig_new();
+    open_counter(rig, 0);
+    rounds(rig, 60); /* nobody remembers that there was something else */
+    (void)add(rig, 0);
+    rig->now_ms += 25;
+    assert_int_equal(carried_over_at_once(rig), 1); /* nothing came just before */
+    (void)add(rig, 0);
+    assert_int_equal(carried_over_at_once(rig), 0);
+    (void)add(rig, 0);
+    assert_int_equal(carried_over_at_once(rig), 0);
+    rig->now_ms += 5;
+    assert_int_equal(carried_over_at_once(rig), 2);
+    (void)add(rig, 0);
+    assert_int_equal(carried_over_at_once(rig), 0);
+    uint64_t ticket = ticket_of(rig, 0, add(rig, 0)); /* somebody waits for it, and for the other */
+    assert_int_equal(carried_over_at_once(rig), 2);
+    (void)carried_over_at_once(rig);
+    assert_true(leaves(rig, ticket));
+    rig_free(rig);
+}
+
+static unsigned readings;
+
+static enum err count_and_read(struct outbox *base, uint64_t cells,
+                               const uint64_t after[LIMIT_CELLS], uint32_t limit,
+                               outbox_visit_fn *visit, void *arg, struct error *error)
+{
+    readings++;
+    return outbox_read(base, cells, after, limit, visit, arg, error);
+}
+
+TEST(an_outbox_of_which_all_was_read_is_not_looked_at_again)
+{
+    struct rig *rig = rig_new();
+    open_counter(rig, 0);
+    rounds(rig, 60);
+    struct outbox *outbox = redis_model_outbox(&rig->redis, 0);
+    struct outbox_ops counting = *outbox->ops;
+    counting.read = count_and_read;
+    outbox->ops = &counting;
+    rig->now_ms += 25;
+    (void)relay_step(rig->relay); /* looks at everything, as it does now and then */
+    readings = 0;
+    uint64_t ticket = ticket_of(rig, 0, add(rig, 0));
+    (void)carried_over_at_once(rig);
+    (void)carried_over_at_once(rig);
+    assert_true(leaves(rig, ticket));
+    assert_int_equal(readings, 1);
     rig_free(rig);
 }
 
@@ -405,4 +534,9 @@ RUN(cmocka_unit_test(a_cell_that_was_never_there_is_opened),
     cmocka_unit_test(an_answer_leaves_also_when_another_has_appended_and_no_epoch_was_given),
     cmocka_unit_test(while_the_store_is_down_answers_leave_as_long_as_nobody_else_appends),
     cmocka_unit_test(a_cell_is_not_opened_while_the_store_is_down),
-    cmocka_unit_test(what_comes_after_another_cell_waits_for_it))
+    cmocka_unit_test(what_comes_after_another_cell_waits_for_it),
+    cmocka_unit_test(what_comes_after_a_cell_that_is_down_goes_on_when_the_store_has_it),
+    cmocka_unit_test(what_comes_after_an_epoch_that_another_has_begun_does_not_wait_for_ever),
+    cmocka_unit_test(what_another_relay_has_carried_over_is_not_waited_for),
+    cmocka_unit_test(what_nobody_waits_for_gathers_for_a_moment),
+    cmocka_unit_test(an_outbox_of_which_all_was_read_is_not_looked_at_again))

@@ -4,15 +4,15 @@
 -- By far the most are of users who hold nothing yet and want the same. Redis does as little as it can
 -- for each of them: the users come packed, as they go into the outbox, and Lua only lays them between
 -- the names of what they hold from now on.
-local LISTS_UP_TO = 64 * 512 -- likes that an item has, while slices of it may be lists
+local LISTS_UP_TO = 64 * 128 -- likes that an item has, while slices of it may be lists
 
--- user, name, user, name...
-local function with_name(users, name)
-    local pairs_of = {}
-    for j = 1, #users do
-        pairs_of[j + j - 1], pairs_of[j + j] = users[j], name
+-- user, name, user, name... of `count` users behind users[from]. The table is used again: it grows
+-- for the largest slice, and not for all of them together.
+local function with_name(pairs_of, users, from, count, name)
+    for j = 1, count do
+        pairs_of[j + j - 1], pairs_of[j + j] = users[from + j], name
     end
-    return pairs_of
+    return unpack(pairs_of, 1, count + count)
 end
 
 local function hold_nothing(before, from, to)
@@ -133,7 +133,7 @@ local function react(id, key, place, region, is_sliced, is_counted, op, kind, p,
     local n_before, first_out = n, o
     local born, over, rest, is_written
     local more, sums = 0, nil -- who have come to hold `name`; what became of other counts
-    local fresh = op == 82 and with_name(users, name)
+    local fresh, scratch = op == 82, {}
     local fresh_parts, fresh_count = {}, 0 -- of users who held nothing: from, to
     local from = 0
     for i = 1, parts do
@@ -154,7 +154,12 @@ local function react(id, key, place, region, is_sliced, is_counted, op, kind, p,
             over = answer
         else
             local before = r
-            if places then
+            -- Of a slice's only user there is nothing else to be asked, if he held nothing.
+            local is_set = places and fresh and count == 1 and not busy and
+                call('HSETNX', home, users[from + 1], name) == 1
+            if is_set then
+                before = {}
+            elseif places then
                 before = call('HMGET', home, unpack(users, from + 1, from + count))
             elseif t == 'n' then
                 born, incarnation, held = true, inc, 0
@@ -168,7 +173,9 @@ local function react(id, key, place, region, is_sliced, is_counted, op, kind, p,
                     fresh_parts[fresh_count + 1], fresh_parts[fresh_count + 2] = from + 1, from + count
                     fresh_count = fresh_count + 2
                     if places then
-                        call('HSET', home, unpack(fresh, from + from + 1, from + from + count + count))
+                        if not is_set then
+                            call('HSET', home, with_name(scratch, users, from, count, name))
+                        end
                         local size = held < LISTS_UP_TO and call('HLEN', home) or 0
                         if size > 63 and size - count < 64 then
                             as_table(home)
@@ -178,11 +185,11 @@ local function react(id, key, place, region, is_sliced, is_counted, op, kind, p,
                             call('DEL', key)
                         end
                         call('HSET', key, '.g', gi, '.i', inc, '.w', written .. format('%d', n), field,
-                            format('%d', count), unpack(fresh))
+                            format('%d', count), with_name(scratch, users, 0, count, name))
                         is_written = true
                     else
                         call('HSET', key, '.w', written .. format('%d', n), field,
-                            format('%d', held + count), unpack(fresh))
+                            format('%d', held + count), with_name(scratch, users, 0, count, name))
                         is_written = true
                     end
                     answer = '*'

@@ -127,6 +127,48 @@ TEST(many_who_lack_the_same_are_one_want)
     assert_false(hot_wanted(hot, &other));
 }
 
+TEST(what_is_handed_in_together_goes_in_with_the_last_one)
+{
+    struct hot_want wants[3];
+    struct state_target target = counter("a", 40);
+    const char *ids[] = {"a", "b", "c"};
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(rig_run(hot, rig_add(ids[i], 2)).code, ERR_COLD);
+        rig_wanted(hot, &wants[i]);
+    }
+    uint64_t arrivals = atomic_load(&hot->arrivals);
+    hot_loaded(hot, &wants[0],
+               &(struct hot_found){.code = ERR_OK, .target = &target, .more = true});
+    hot_loaded(hot, &wants[1], &(struct hot_found){.code = ERR_UNAVAILABLE, .more = true});
+    assert_int_equal(atomic_load(&hot->arrivals), arrivals);
+    hot_loaded(hot, &wants[2], &(struct hot_found){.code = ERR_NOT_FOUND});
+    assert_int_equal(atomic_load(&hot->arrivals), arrivals + 1);
+
+    assert_int_equal(rig_run(hot, rig_add("a", 2)).value.small, 42);
+    assert_int_equal(rig_run(hot, rig_add("b", 2)).code, ERR_UNAVAILABLE);
+    assert_int_equal(rig_run(hot, rig_add("c", 2)).value.small, 2);
+}
+
+TEST(more_than_go_in_at_once_are_all_there_in_the_end)
+{
+    enum { COUNT = 200 };
+    static struct hot_want wants[COUNT];
+    char id[16];
+    for (unsigned i = 0; i < COUNT; i++) {
+        snprintf(id, sizeof(id), "id%u", i);
+        assert_int_equal(rig_run(hot, rig_add(id, 1)).code, ERR_COLD);
+    }
+    for (unsigned i = 0; i < COUNT; i++)
+        rig_wanted(hot, &wants[i]);
+    for (unsigned i = 0; i < COUNT; i++)
+        hot_loaded(hot, &wants[i],
+                   &(struct hot_found){.code = ERR_NOT_FOUND, .more = i + 1 < COUNT});
+    for (unsigned i = 0; i < COUNT; i++) {
+        snprintf(id, sizeof(id), "id%u", i);
+        assert_int_equal(rig_run(hot, rig_add(id, 1)).code, ERR_OK);
+    }
+}
+
 TEST(of_two_nodes_one_loads_and_the_other_waits_for_it)
 {
     struct hot *two = rig_node(&rig);
@@ -453,6 +495,8 @@ TEST(a_slice_that_was_dropped_between_its_chunks_is_not_there)
 
 RUN(LOAD(a_missing_counter_is_loaded_and_then_written_to),
     LOAD(what_nobody_has_is_not_zero_but_not_there), LOAD(many_who_lack_the_same_are_one_want),
+    LOAD(what_is_handed_in_together_goes_in_with_the_last_one),
+    LOAD(more_than_go_in_at_once_are_all_there_in_the_end),
     LOAD(of_two_nodes_one_loads_and_the_other_waits_for_it),
     LOAD(a_loader_that_was_asleep_comes_too_late),
     LOAD(a_loader_from_before_a_reopening_is_refused),
