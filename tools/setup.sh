@@ -15,7 +15,8 @@ cd "$(dirname "$0")/.."
 run="gcc libc6-dev make cmake ninja-build pkg-config libuv1-dev libxxhash-dev libgmp-dev
 libsqlite3-dev libjansson-dev libhiredis-dev libedit-dev libpq-dev librdkafka-dev"
 test="git libcmocka-dev redis-server redis-tools python3 python3-redis python3-yaml
-python3-jsonschema python3-psycopg2 strace sqlite3 curl tmux mandoc postgresql-15 kcat"
+python3-jsonschema python3-psycopg2 strace sqlite3 curl tmux mandoc postgresql-15 kcat chromium
+fonts-liberation"
 bench="redis-server redis-tools python3 python3-redis python3-psycopg2 valgrind wrk nginx-light
 postgresql-15 kcat"
 check="clang clang-format clang-tidy libclang-rt-14-dev cppcheck shellcheck"

@@ -42,7 +42,7 @@ it("shows each browser what the other does", async () => {
 it("is safe under double clicks and answers that are lost", async () => {
   const page = await open(tallyd.url, {}, /ERR_FAILED|Failed to load/);
   let lost = 0;
-  await page.route("**/reactions/**", async (route) => {
+  await page.route(/\/v1\/items\//, async (route) => {
     if (lost++ < 2) {
       await route.fetch(); // it is done, and the answer does not come
       await route.abort("failed");
@@ -57,7 +57,7 @@ it("is safe under double clicks and answers that are lost", async () => {
 
 it("takes back what the server refuses, and says so", async () => {
   const page = await open(tallyd.url, {}, /status of 422/);
-  await page.route("**/reactions/**", (route) =>
+  await page.route(/\/v1\/items\//, (route) =>
     route.fulfill({ status: 422, contentType: "application/problem+json", body: JSON.stringify({ title: "Refused today" }) }));
   await reaction(page, "post-tabs", "like").click();
   await expect.poll(() => page.getByRole("status").allInnerTexts()).toEqual(expect.arrayContaining([expect.stringContaining("Refused today")]));
@@ -67,14 +67,14 @@ it("takes back what the server refuses, and says so", async () => {
 
 it("shows feedback at once while an answer is slow", async () => {
   const page = await open(tallyd.url);
-  await page.route("**/reactions/**", async (route) => {
+  await page.route(/\/v1\/items\//, async (route) => {
     await new Promise((done) => setTimeout(done, 1500));
     await route.continue();
   });
   await reaction(page, "post-tabs", "dislike").click();
   expect(await reaction(page, "post-tabs", "dislike").getAttribute("aria-pressed")).toBe("true");
   expect(await reaction(page, "post-tabs", "dislike").innerText()).toContain("1");
-  await expect.poll(async () => (await tallyd.call<{ value: string }>("GET", "/v1/counters/post-tabs%2Fdislike")).value).toBe("1");
+  await expect.poll(async () => (await tallyd.call<{ value: string }>("GET", "/v1/counters/post-tabs%2Fdislike")).value, { timeout: 5000 }).toBe("1");
 });
 
 it("goes viral, by as many users as likes", async () => {
@@ -91,12 +91,12 @@ it("goes viral, by as many users as likes", async () => {
 it("survives a server that is killed, and goes on by itself", async () => {
   const page = await open(tallyd.url, {}, /ERR_|Failed to load/);
   await expect.poll(() => page.getByText("Connected").count()).toBe(1);
-  const before = await reaction(page, "post-marathon", "like").innerText();
+  await expect.poll(() => reaction(page, "post-marathon", "like").getAttribute("title")).toBe("1,000");
   await tallyd.kill();
   await expect.poll(() => page.getByText("The server cannot be reached", { exact: false }).count(), { timeout: 15_000 }).toBeGreaterThan(0);
   await tallyd.run();
   await expect.poll(() => page.getByRole("alert").count(), { timeout: 15_000 }).toBe(0);
-  expect(await reaction(page, "post-marathon", "like").innerText()).toBe(before);
+  expect(await reaction(page, "post-marathon", "like").getAttribute("title")).toBe("1,000");
   await tallyd.call("PUT", "/v1/items/post-marathon/reactions/zoe");
   await expect.poll(() => reaction(page, "post-marathon", "like").getAttribute("title"), { timeout: 15_000 }).toBe("1,001");
 });

@@ -261,7 +261,7 @@ class TallyReactions extends HTMLElement {
       button.title = grouped(count);
       button.setAttribute("aria-pressed", String(this.wanted === kind));
       button.setAttribute("aria-disabled", String(!this.getAttribute("user")));
-      button.setAttribute("aria-label", `${kind}: ${grouped(count) || "…"}`);
+      button.setAttribute("aria-label", `${kind}: ${short(count) || "…"}${short(count) === grouped(count) ? "" : `, exactly ${grouped(count)}`}`);
     }
   }
 

@@ -4,7 +4,7 @@ import { useCallback, useEffect, useMemo, useRef, useState, useSyncExternalStore
 import { api, call, type Counts, type Problem } from "../lib/api";
 import { runBurst, type BurstState } from "../lib/burst";
 import { changes } from "../lib/changes";
-import { exact, figure } from "../lib/format";
+import { compact, exact, figure } from "../lib/format";
 import { useLoaded, useStored } from "../lib/hooks";
 import { ItemReactions } from "../lib/reactions";
 import { Link } from "../lib/router";
@@ -40,6 +40,12 @@ function labelOf(kind: string, isHeld: boolean): string {
   return labels[kind]?.[isHeld ? 1 : 0] ?? (isHeld ? `Take ${kind} back` : kind);
 }
 
+/** As it is seen, and exactly. */
+function spoken(count: string | undefined): string {
+  if (count === undefined) return "…";
+  return compact(count) === exact(count) ? exact(count) : `${compact(count)}, exactly ${exact(count)}`;
+}
+
 function pastOf(kind: string): string {
   return kind === "like" ? "Liked" : kind === "dislike" ? "Disliked" : `“${kind}”`;
 }
@@ -58,7 +64,7 @@ function ReactionButton({ kind, count, isHeld, isKnown, onClick }: {
   const isThumb = kind === "like" || kind === "dislike";
   return (
     <button type="button" aria-pressed={isHeld} disabled={!isKnown} onClick={onClick} data-kind={kind}
-      aria-label={`${labelOf(kind, isHeld)}: ${count === undefined ? "…" : exact(count)}`} title={count && exact(count)}
+      aria-label={`${labelOf(kind, isHeld)}: ${spoken(count)}`} title={count && exact(count)}
       className={`inline-flex h-10 min-w-22 items-center justify-center gap-2 rounded-full border px-4 text-sm font-medium transition active:scale-95
         disabled:opacity-60 ${isHeld ? "border-accent bg-accent-soft text-accent-text" : "border-line text-soft hover:bg-raised hover:text-ink"}`}>
       {isThumb ? <Icon name={kind} filled={isHeld} /> : kind}
