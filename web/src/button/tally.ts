@@ -73,7 +73,7 @@ class TallyReactions extends HTMLElement {
   private isBusy = false;
   private life = 0; // what was asked for an earlier item is dropped
   private source: EventSource | undefined;
-  private timer: ReturnType<typeof setTimeout> | undefined;
+  private timer: ReturnType<typeof setInterval> | undefined;
   private root = this.attachShadow({ mode: "open" });
   private buttons = new Map<string, HTMLButtonElement>();
   private message = document.createElement("p");
@@ -118,7 +118,7 @@ class TallyReactions extends HTMLElement {
   private stop(): void {
     this.life++;
     this.source?.close();
-    clearTimeout(this.timer);
+    this.stopAsking();
   }
 
   private async load(life: number): Promise<void> {
@@ -140,31 +140,34 @@ class TallyReactions extends HTMLElement {
 
   /** Live, or if that is blocked, now and then. */
   private listen(life: number): void {
-    const askLater = () => {
-      clearTimeout(this.timer);
-      this.timer = setTimeout(() => {
-        if (life !== this.life) return;
-        void this.load(life);
-        askLater();
-      }, ASK_EVERY_MS);
-    };
     if (typeof EventSource === "undefined") {
-      askLater();
+      this.askNowAndThen(life);
       return;
     }
     const ids = this.kinds.map((kind) => encodeURIComponent(`${this.item}/${kind}`)).join(",");
-    this.source = new EventSource(this.url(`/v1/changes?ids=${ids}`));
-    this.source.onopen = () => clearTimeout(this.timer);
-    this.source.onmessage = (event) => {
+    const source = new EventSource(this.url(`/v1/changes?ids=${ids}`));
+    this.source = source;
+    source.onopen = () => this.stopAsking();
+    source.onmessage = (event) => {
       const { id, value } = JSON.parse(event.data as string) as { id: string; value: string | null };
       if (life !== this.life || this.isBusy) return;
       this.counts[id.slice(this.item.length + 1)] = value ?? "0";
       this.show();
     };
-    this.source.onerror = () => {
-      askLater();
-      if (this.source?.readyState === EventSource.CLOSED) setTimeout(() => life === this.life && this.listen(life), LIVE_AGAIN_MS);
+    source.onerror = () => {
+      if (life !== this.life) return;
+      this.askNowAndThen(life);
+      if (source.readyState === EventSource.CLOSED) setTimeout(() => life === this.life && this.listen(life), LIVE_AGAIN_MS);
     };
+  }
+
+  private askNowAndThen(life: number): void {
+    this.timer ??= setInterval(() => void this.load(life), ASK_EVERY_MS);
+  }
+
+  private stopAsking(): void {
+    clearInterval(this.timer);
+    this.timer = undefined;
   }
 
   // ---- writing ----
