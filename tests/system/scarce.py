@@ -79,7 +79,7 @@ class Scarce(PipelineCase):
         """Sends again what was refused since nothing could be dropped at once."""
         answers = [None] * len(commands)
         waiting = list(range(len(commands)))
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180
         while waiting:
             self.assertLess(time.monotonic(), deadline, "memory does not get free")
             refused = []
