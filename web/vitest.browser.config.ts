@@ -8,5 +8,6 @@ export default defineConfig({
     testTimeout: 60_000,
     hookTimeout: 60_000,
     fileParallelism: false,
+    expect: { poll: { timeout: 20_000, interval: 50 } }, // the machine may be busy with other tests
   },
 });
