@@ -29,7 +29,7 @@ typedef void batch_done_fn(struct batch *batch);
 struct batch {
     struct op *ops;
     size_t count;
-    unsigned worker; /* who runs it, 0 to workers - 1 (guests follow); one batch at a time each */
+    unsigned worker; /* who runs it, 0 to workers - 1; guests follow, one batch at a time each */
     int64_t now_ms;  /* wall clock, read once for the whole batch */
     batch_done_fn *done;
     void *arg; /* of whoever set done */

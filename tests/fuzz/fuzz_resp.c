@@ -60,13 +60,10 @@ static void feed(struct resp_parser *parser, const char *data, size_t size, stru
             check(parser->need > left);
             return;
         }
-        if (found == RESP_SCRATCH_FULL)
-            check(parser->scratch_used > 0);
         if (found == RESP_BROKEN) {
             seen->broken = true;
             note(seen, slice_of(parser->error));
         }
-        parser->scratch_used = 0;
     }
 }
 

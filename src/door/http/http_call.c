@@ -21,10 +21,10 @@ static struct pass *pass_of(const struct http_call *call)
 static struct http_call *new_call(struct http_client *client)
 {
     struct http_worker *worker = client->worker;
-    struct http_call *call = room_alloc(&worker->pass.room, sizeof(*call));
+    struct http_call *call = room_alloc(&worker->pass.gathered.room, sizeof(*call));
     memset(call, 0, sizeof(*call));
     call->client = client;
-    if (worker->pass.request_count == 0) /* the first since the last batch */
+    if (worker->pass.gathered.request_count == 0) /* the first since the last batch */
         http_clock_set(&worker->clock, env_wall_ms(worker->service->env));
     return call;
 }
@@ -356,7 +356,7 @@ bool http_call_check_key(struct http_call *call)
 
 void *http_call_alloc(struct http_call *call, size_t size)
 {
-    return room_alloc(&pass_of(call)->room, size);
+    return room_alloc(&pass_of(call)->gathered.room, size);
 }
 
 int64_t *http_call_counts(struct http_call *call)

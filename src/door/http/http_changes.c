@@ -104,8 +104,6 @@ static void tell(void *arg)
 {
     struct http_changes *changes = arg;
     struct http_worker *worker = changes->worker;
-    if (pass_is_busy(&worker->pass))
-        return;
     size_t lost = channels_ask(&changes->channels);
     if (lost > 0 && pass_may_warn(&worker->pass))
         message_warning("too many changes at once, listeners missed some door=http lost=%zu", lost);
@@ -210,7 +208,7 @@ void http_changes(struct http_call *call)
         changes->beat_ms = loop_now_ms(client->worker->loop);
     for (size_t i = 0; i < count; i++)
         channels_subscribe(&changes->channels, client, &stream->subscriptions,
-                           pass->ops[pass->op_count - count + i].id, false);
+                           pass->gathered.ops[pass->gathered.op_count - count + i].id, false);
     if (values[1].size > 0)
         channels_subscribe(&changes->channels, client, &stream->subscriptions, values[1], true);
     call->number = count;

@@ -207,7 +207,7 @@ static void take_requests(struct http_client *client, char *data, size_t size)
 /* Takes what lies in the tail. */
 static void take_tail(struct http_client *client)
 {
-    struct room *room = &client->worker->pass.room;
+    struct room *room = &client->worker->pass.gathered.room;
     size_t size = client->tail.size;
     char *data = client->tail.data;
     if (size <= SMALL_TAIL_BYTES) {
@@ -239,7 +239,7 @@ static void resume(struct pass_client *base)
 {
     struct http_client *client = (struct http_client *)base;
     if (client->conn && client->base.held == 0 && !client->closing && client->tail.size > 0 &&
-        client->tail.size >= client->parser.need)
+        client->tail.size >= client->parser.need && !pass_must_wait(base))
         take_tail(client);
     if (client->conn)
         account(client);
@@ -263,7 +263,7 @@ static bool has_read(struct http_client *client, ssize_t got)
 /* The usual way: behind the tail's bytes in the room of the pass. */
 static void read_into_room(struct http_client *client)
 {
-    struct room *room = &client->worker->pass.room;
+    struct room *room = &client->worker->pass.gathered.room;
     struct buffer *tail = &client->tail;
     size_t size;
     char *space = room_look(room, tail->size + READ_BYTES_MIN, &size);
@@ -378,7 +378,7 @@ static void ready(void *arg, int what)
         return;
     if (client->stream)
         read_away(client);
-    else if (client->base.held != 0)
+    else if (client->base.held != 0 || pass_must_wait(&client->base))
         return;
     else if (client->tail.size <= SMALL_TAIL_BYTES)
         read_into_room(client);

@@ -36,7 +36,7 @@ void http_worker_end_pass(struct http_worker *worker)
 {
     look_at_asked(worker);
     http_clock_set(&worker->clock, env_wall_ms(worker->service->env));
-    if (worker->lines && !pass_is_busy(&worker->pass))
+    if (worker->lines && pass_has_room(&worker->pass, 1))
         http_lines_go_on(worker);
     pass_end(&worker->pass);
     if (worker->dead)
@@ -165,7 +165,7 @@ void http_worker_init(struct http_worker *worker, struct http *http, struct serv
     worker->index = index;
     write_kinds(worker);
     lock_init(&worker->lock);
-    pass_init(&worker->pass, service, index, &http_client_door, worker);
+    pass_init(&worker->pass, service, index, &http_client_door);
     http_text_init(&worker->body, BODY_BYTES_MAX);
     http_lines_init(worker);
     worker->values = memory_take(HTTP_JSON_VALUES * sizeof(*worker->values));

@@ -46,13 +46,15 @@ static void ask_value(void *arg, struct slice id)
 {
     struct channels *channels = arg;
     struct pass *pass = channels->pass;
-    if (!pass_has_room(pass, 1) && !pass_run(pass))
+    if (!pass_has_room(pass, 1))
+        pass_run(pass);
+    if (!pass_has_room(pass, 1))
         return; /* it is told when it changes the next time */
-    char *copy = room_alloc(&pass->room, id.size);
+    char *copy = room_alloc(&pass->gathered.room, id.size);
     memcpy(copy, id.data, id.size);
     pass_op(pass, OP_GET, (struct slice){copy, id.size});
     pass_request(pass, NULL, 1, channels->answer, channels->arg);
-    pass->requests[pass->request_count - 1].extra_stays = true;
+    pass_extra_stays(pass);
 }
 
 size_t channels_ask(struct channels *channels)

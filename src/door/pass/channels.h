@@ -64,7 +64,7 @@ void channels_subscribe(struct channels *channels, void *client, struct subscrip
 /* Ends it. `*link` is what points to the subscription in its client's list. */
 void channels_unsubscribe(struct channels *channels, struct subscription **link);
 
-/* Asks for the values of what has changed; not while a batch is under way. Says how
+/* Asks for the values of what has changed. Says how
  * many changes were lost because there were too many. */
 size_t channels_ask(struct channels *channels);
 

@@ -28,21 +28,21 @@ struct parked {
     struct pass_request *requests; /* `answer` NULL: answered */
 };
 
-/* The room of a pass that has parked something which points into it. */
+/* The room of a group of which something is parked that points into it. */
 struct park_room {
-    unsigned users; /* the pass, while it lasts, and what it has parked */
+    unsigned users; /* the group, while it lasts, and what is parked of it */
     struct room room;
 };
 
-static struct park_room *room_use(struct pass *pass)
+static struct park_room *room_use(struct pass_group *group)
 {
-    if (!pass->kept) {
-        pass->kept = memory_take(sizeof(*pass->kept));
-        pass->kept->users = 1;
-        room_init(&pass->kept->room);
+    if (!group->kept) {
+        group->kept = memory_take(sizeof(*group->kept));
+        group->kept->users = 1;
+        room_init(&group->kept->room);
     }
-    pass->kept->users++;
-    return pass->kept;
+    group->kept->users++;
+    return group->kept;
 }
 
 static void room_let_go(struct park_room *kept)
@@ -53,14 +53,14 @@ static void room_let_go(struct park_room *kept)
     free(kept);
 }
 
-void park_clear_room(struct pass *pass)
+void park_clear_room(struct pass_group *group)
 {
-    struct park_room *kept = pass->kept;
-    pass->kept = NULL;
+    struct park_room *kept = group->kept;
+    group->kept = NULL;
     if (kept && kept->users > 1)
-        room_move(&pass->room, &kept->room);
+        room_move(&group->room, &kept->room);
     else
-        room_clear(&pass->room);
+        room_clear(&group->room);
     room_let_go(kept);
 }
 
@@ -152,22 +152,22 @@ static void hold_client(struct pass_client *client)
     pass_hold(client, PASS_HOLD_PARKED);
 }
 
-static void take_in(struct pass *pass, struct parked *parked, const struct pass_request *request,
-                    char **things)
+static void take_in(const struct pass *pass, struct pass_group *group, struct parked *parked,
+                    const struct pass_request *request, char **things)
 {
     struct pass_request *copy = &parked->requests[parked->request_count++];
     *copy = *request;
     copy->first = (uint32_t)parked->op_count;
     for (uint32_t i = 0; i < request->count; i++) {
         struct op *op = &parked->ops[parked->op_count++];
-        *op = pass->ops[request->first + i];
+        *op = group->ops[request->first + i];
         size_t size = things_size(pass, op);
         copy_things(pass, op, *things);
         *things += size;
         parked->cold += op->code == ERR_COLD;
     }
     if (request->extra && !request->extra_stays && !parked->room)
-        parked->room = room_use(pass);
+        parked->room = room_use(group);
 }
 
 /* Its client has something parked already, or its own ops are cold. */
@@ -177,15 +177,15 @@ static bool must_wait(const struct pass_request *request, const struct op *ops)
     return (client && client->parked > 0) || pass_is_cold(request, ops);
 }
 
-void park_requests(struct pass *pass, size_t from)
+void park_requests(struct pass *pass, struct pass_group *group, size_t from)
 {
     size_t ops = 0;
     size_t requests = 0;
     size_t bytes = 0;
-    for (size_t i = from; i < pass->request_count; i++) {
-        struct pass_request *request = &pass->requests[i];
-        if (!must_wait(request, pass->ops + request->first)) {
-            pass_answer(pass, request, pass->ops + request->first);
+    for (size_t i = from; i < group->request_count; i++) {
+        struct pass_request *request = &group->requests[i];
+        if (!must_wait(request, group->ops + request->first)) {
+            pass_answer(pass, request, group->ops + request->first);
             request->answer = NULL;
             continue;
         }
@@ -193,18 +193,18 @@ void park_requests(struct pass *pass, size_t from)
         requests++;
         ops += request->count;
         for (uint32_t k = 0; k < request->count; k++)
-            bytes += things_size(pass, &pass->ops[request->first + k]);
+            bytes += things_size(pass, &group->ops[request->first + k]);
     }
     if (requests == 0)
         return;
 
     char *things;
     struct parked *parked = parked_new(ops, requests, bytes, &things);
-    parked->seen = pass->arrivals;
+    parked->seen = group->arrivals;
     parked->since_ns = env_monotonic_ns(pass->service->env);
-    for (size_t i = from; i < pass->request_count; i++) {
-        if (pass->requests[i].answer)
-            take_in(pass, parked, &pass->requests[i], &things);
+    for (size_t i = from; i < group->request_count; i++) {
+        if (group->requests[i].answer)
+            take_in(pass, group, parked, &group->requests[i], &things);
     }
     append(pass, parked);
 }
@@ -289,25 +289,25 @@ static void sweep(struct pass *pass)
 
 /* Copies the cold ops of as many as fit into the empty pass. All of one go together:
  * ops on the same id keep their order. */
-static void gather_cold(struct pass *pass)
+static void gather_cold(struct pass *pass, struct pass_group *group)
 {
     for (struct parked *parked = pass->parked; parked; parked = parked->next) {
-        if (parked->cold == 0 || parked->seen == pass->arrivals ||
-            pass->op_count + parked->cold > LIMIT_BATCH)
+        if (parked->cold == 0 || parked->seen == group->arrivals ||
+            group->op_count + parked->cold > LIMIT_BATCH)
             continue;
         parked->retrying = true;
-        parked->seen = pass->arrivals;
+        parked->seen = group->arrivals;
         for (size_t i = 0; i < parked->op_count; i++) {
             if (parked->ops[i].code == ERR_COLD)
-                pass->ops[pass->op_count++] = parked->ops[i];
+                group->ops[group->op_count++] = parked->ops[i];
         }
     }
 }
 
 /* Back to where they came from, in the same order. */
-static void return_cold(struct pass *pass)
+static void return_cold(struct pass *pass, struct pass_group *group)
 {
-    const struct op *next = pass->ops;
+    const struct op *next = group->ops;
     for (struct parked *parked = pass->parked; parked; parked = parked->next) {
         if (!parked->retrying)
             continue;
@@ -319,17 +319,14 @@ static void return_cold(struct pass *pass)
             parked->cold -= parked->ops[i].code != ERR_COLD;
         }
     }
-    pass->op_count = 0;
+    group->op_count = 0;
 }
 
-static void retried(struct batch *batch)
+static void retried(struct pass *pass, struct pass_group *group)
 {
-    struct pass *pass = batch->arg;
-    return_cold(pass);
-    pass->op_limit = LIMIT_BATCH;
+    pass->retrying = false;
+    return_cold(pass, group);
     sweep(pass);
-    if (!pass->running)
-        waker_wake(pass->waker);
 }
 
 /* What the oldest of the cold ones has seen: pass_reached() wakes us when there is
@@ -344,32 +341,34 @@ static uint64_t oldest_seen(const struct pass *pass)
     return seen;
 }
 
-bool park_look(struct pass *pass)
+void park_look(struct pass *pass)
 {
-    assert(pass->op_count == 0);
-
     if (pass->answered.ops > 0) /* of the batch that has just run: timed by itself */
-        pass_count_answered(pass, pass->start_ns, env_monotonic_ns(pass->service->env));
+        pass_count_answered(pass, pass->gathered.start_ns, env_monotonic_ns(pass->service->env));
     uint64_t jobs_done = atomic_load(&pass->jobs_done);
     if (jobs_done != pass->jobs_seen) {
         pass->jobs_seen = jobs_done;
         sweep(pass);
     }
-    pass->arrivals = atomic_load(&pass->service->hot->arrivals);
-    if (pass->arrivals == pass->looked && !pass->has_unseen)
-        return true;
-    gather_cold(pass);
-    if (pass->op_count > 0 && !pass_run_batch(pass, retried))
-        return false;
+    if (pass->retrying)
+        return;
+    uint64_t arrivals = atomic_load(&pass->service->hot->arrivals);
+    if (arrivals == pass->looked && !pass->has_unseen)
+        return;
+    struct pass_errand *errand = pass_next_errand(pass);
+    errand->group.arrivals = arrivals;
+    gather_cold(pass, &errand->group);
+    pass->retrying = errand->group.op_count > 0;
+    if (pass->retrying && !pass_send(pass, errand, &errand->group, retried))
+        return;
 
     /* Said before the last look: what is loaded in between is seen, or wakes us. */
     uint64_t seen = oldest_seen(pass);
     atomic_store(&pass->cold_seen, seen);
-    pass->looked = pass->arrivals;
-    pass->has_unseen = seen < pass->arrivals;
+    pass->looked = arrivals;
+    pass->has_unseen = seen < arrivals;
     if (seen != UINT64_MAX && seen != atomic_load(&pass->service->hot->arrivals))
         waker_wake(pass->waker);
-    return true;
 }
 
 /* ---- giving up ---- */
@@ -385,8 +384,8 @@ static void refuse_cold(struct parked *parked)
 
 void park_tick(struct pass *pass)
 {
-    pass->tick_waits = pass->parked && pass_is_busy(pass);
-    if (!pass->parked || pass_is_busy(pass))
+    pass->tick_waits = pass->parked && pass->retrying;
+    if (!pass->parked || pass->retrying)
         return;
     uint64_t now_ns = env_monotonic_ns(pass->service->env);
     uint64_t max_ns = pass->service->relay ? COLD_MAX_NODES_NS : COLD_MAX_NS;
@@ -408,6 +407,5 @@ void park_stop(struct pass *pass)
     }
     sweep(pass);
     assert(!pass->parked);
-    room_let_go(pass->kept);
-    pass->kept = NULL;
+    park_clear_room(&pass->gathered);
 }

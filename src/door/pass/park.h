@@ -20,29 +20,29 @@
 #ifndef DOOR_PASS_PARK_H
 #define DOOR_PASS_PARK_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
 struct pass;
+struct pass_group;
 struct pass_job;
 struct pass_request;
 
-/* Takes the requests of the pass from number `from` on, whose ops have run: answers
+/* Takes the requests of the group from number `from` on, whose ops have run: answers
  * what can be answered, parks the rest. */
-void park_requests(struct pass *pass, size_t from);
+void park_requests(struct pass *pass, struct pass_group *group, size_t from);
 
 /* Parks a request that waits for a job. */
 void park_job(struct pass *pass, const struct pass_request *request, struct pass_job *job);
 
-/* Once a pass, when no batch is under way: runs cold ops again if something was
- * loaded, and answers what can be answered. False: that batch is still under way. */
-bool park_look(struct pass *pass);
+/* At the end of a pass: runs cold ops again if something was loaded, and answers what can be
+ * answered. */
+void park_look(struct pass *pass);
 
-/* Refuses what has been cold for too long; as soon as no batch is under way. */
+/* Refuses what has been cold for too long; as soon as it is not being run again. */
 void park_tick(struct pass *pass);
 
-/* The room of the pass would be cleared now: keeps what parked requests point to. */
-void park_clear_room(struct pass *pass);
+/* The room of the group would be cleared now: keeps what parked requests point to. */
+void park_clear_room(struct pass_group *group);
 
 /* Refuses everything. */
 void park_stop(struct pass *pass);

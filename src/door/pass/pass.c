@@ -14,22 +14,32 @@
 
 /* ---- life ---- */
 
+static void group_init(struct pass_group *group)
+{
+    *group = (struct pass_group){
+        .ops = memory_take_zeroed(LIMIT_BATCH * sizeof(*group->ops)),
+        .requests = memory_take_zeroed(LIMIT_BATCH * sizeof(*group->requests)),
+    };
+    room_init(&group->room);
+}
+
+static void group_done(struct pass_group *group)
+{
+    room_done(&group->room);
+    free(group->ops);
+    free(group->requests);
+}
+
 void pass_init(struct pass *pass, struct service *service, unsigned worker,
-               const struct pass_door *door, void *door_arg)
+               const struct pass_door *door)
 {
     assert(service && door);
 
-    *pass = (struct pass){
-        .service = service,
-        .door = door,
-        .door_arg = door_arg,
-        .ops = memory_take_zeroed(LIMIT_BATCH * sizeof(*pass->ops)),
-        .op_limit = LIMIT_BATCH,
-        .requests = memory_take_zeroed(LIMIT_BATCH * sizeof(*pass->requests)),
-        .batch.worker = worker,
-    };
+    *pass = (struct pass){.service = service, .door = door, .worker = worker};
     atomic_init(&pass->cold_seen, UINT64_MAX);
-    room_init(&pass->room);
+    group_init(&pass->gathered);
+    for (size_t i = 0; i < PASS_ERRANDS; i++)
+        pass->errands[i].pass = pass;
     promises_init(&pass->promises);
     promises_init(&pass->late);
 }
@@ -55,9 +65,10 @@ void pass_done(struct pass *pass)
     waker_free(pass->waker);
     promises_done(&pass->promises);
     promises_done(&pass->late);
-    room_done(&pass->room);
-    free(pass->ops);
-    free(pass->requests);
+    group_done(&pass->gathered);
+    for (size_t i = 0; i < PASS_ERRANDS; i++)
+        if (pass->errands[i].group.ops)
+            group_done(&pass->errands[i].group);
 }
 
 /* ---- gathering ---- */
@@ -65,12 +76,13 @@ void pass_done(struct pass *pass)
 void pass_undo(struct pass *pass, size_t count)
 {
     while (count-- > 0)
-        number_done(&pass->ops[--pass->op_count].amount);
+        number_done(&pass->gathered.ops[--pass->gathered.op_count].amount);
 }
 
 bool pass_check(const struct pass *pass, size_t count, struct error *error)
 {
-    for (const struct op *op = pass->ops + pass->op_count - count; count > 0; op++, count--) {
+    const struct op *op = pass->gathered.ops + pass->gathered.op_count - count;
+    for (; count > 0; op++, count--) {
         if (service_check(pass->service, op, error) != ERR_OK)
             return false;
     }
@@ -181,16 +193,16 @@ void pass_answer(struct pass *pass, const struct pass_request *request, struct o
 
 /* The usual case: nothing is cold, nothing parked, and most requests have one op. Says
  * where it ends. */
-static size_t answer_until_cold(struct pass *pass)
+static size_t answer_until_cold(struct pass *pass, const struct pass_group *group)
 {
     uint64_t singles = 0;
     uint64_t writes = 0;
     uint64_t highest = pass->answered.ticket;
     bool has_relay = pass->service->relay != NULL;
     size_t i = 0;
-    for (; i < pass->request_count; i++) {
-        const struct pass_request *request = &pass->requests[i];
-        struct op *ops = pass->ops + request->first;
+    for (; i < group->request_count; i++) {
+        const struct pass_request *request = &group->requests[i];
+        struct op *ops = group->ops + request->first;
         if (request->count != 1 || has_relay) {
             if (pass_is_cold(request, ops))
                 break;
@@ -214,27 +226,15 @@ static size_t answer_until_cold(struct pass *pass)
     return i;
 }
 
-static void answer_all(struct pass *pass)
+static void answer_all(struct pass *pass, struct pass_group *group)
 {
-    size_t i = pass->parked ? 0 : answer_until_cold(pass);
-    if (__builtin_expect(i < pass->request_count, 0))
-        park_requests(pass, i);
-    pass->op_count = 0;
-    pass->request_count = 0;
-}
-
-static void batch_done(struct batch *batch)
-{
-    struct pass *pass = batch->arg;
-
     gauge_add(&pass->stats.batches, 1);
-    gauge_add(&pass->stats.ops, pass->op_count);
-    answer_all(pass);
-    pass->op_limit = LIMIT_BATCH;
-    if (pass->door->parsed)
-        pass->door->parsed(pass->door_arg);
-    if (!pass->running) /* nobody else will see to what was answered */
-        waker_wake(pass->waker);
+    gauge_add(&pass->stats.ops, group->op_count);
+    size_t i = pass->parked ? 0 : answer_until_cold(pass, group);
+    if (__builtin_expect(i < group->request_count, 0))
+        park_requests(pass, group, i);
+    group->op_count = 0;
+    group->request_count = 0;
 }
 
 /* Changes of passes that follow one another closely become safe together: the
@@ -244,7 +244,7 @@ static void hold(struct pass *pass)
     if (pass->held_ns != 0 || !service_holds(pass->service))
         return;
     service_hold(pass->service);
-    pass->held_ns = pass->start_ns;
+    pass->held_ns = pass->gathered.start_ns;
 }
 
 static void launch_or_go_on(struct pass *pass, bool brought_something, uint64_t now_ns)
@@ -259,37 +259,94 @@ static void launch_or_go_on(struct pass *pass, bool brought_something, uint64_t 
     service_launch(pass->service);
 }
 
-bool pass_run_batch(struct pass *pass, batch_done_fn *done)
+/* ---- errands ---- */
+
+/* Also times what it has answered. */
+static void finish_errand(struct pass *pass, struct pass_errand *errand)
 {
-    pass->op_limit = 0;
-    pass->batch.ops = pass->ops;
-    pass->batch.count = pass->op_count;
-    pass->batch.done = done;
-    pass->batch.arg = pass;
-    pass->running = true;
-    pass->start_ns = env_monotonic_ns(pass->service->env);
+    pass->now_ms = errand->batch.now_ms;
+    errand->done(pass, &errand->group);
+    if (pass->answered.ops > 0)
+        pass_count_answered(pass, errand->group.start_ns, env_monotonic_ns(pass->service->env));
+    park_clear_room(&errand->group);
+    pass->first_errand = (pass->first_errand + 1) % PASS_ERRANDS;
+    pass->errand_count--;
+}
+
+static void batch_done(struct batch *batch)
+{
+    struct pass_errand *errand = batch->arg;
+    struct pass *pass = errand->pass;
+    errand->is_done = true;
+    if (pass->running) /* it is not out yet */
+        return;
+    while (pass->errand_count > 0 && pass->errands[pass->first_errand].is_done)
+        finish_errand(pass, &pass->errands[pass->first_errand]);
+    waker_wake(pass->waker); /* nobody else will see to what was answered */
+}
+
+struct pass_errand *pass_next_errand(struct pass *pass)
+{
+    assert(pass->errand_count < PASS_ERRANDS);
+
+    struct pass_errand *errand =
+        &pass->errands[(pass->first_errand + pass->errand_count) % PASS_ERRANDS];
+    if (!errand->group.ops)
+        group_init(&errand->group);
+    return errand;
+}
+
+/* What was gathered becomes the errand's; what comes now is gathered anew. */
+static void take_gathered(struct pass *pass, struct pass_errand *errand)
+{
+    struct pass_group empty = errand->group;
+    errand->group = pass->gathered;
+    pass->gathered = empty;
+    pass->group_number++;
+}
+
+bool pass_send(struct pass *pass, struct pass_errand *errand, struct pass_group *group,
+               pass_run_fn *done)
+{
+    errand->batch = (struct batch){
+        .ops = group->ops,
+        .count = group->op_count,
+        .worker = pass->worker,
+        .done = batch_done,
+        .arg = errand,
+    };
+    errand->done = done;
+    errand->is_done = false;
+    group->start_ns = env_monotonic_ns(pass->service->env);
     hold(pass);
-    service_run(pass->service, &pass->batch);
+    pass->running = true;
+    service_run(pass->service, &errand->batch);
     pass->running = false;
-    return !pass_is_busy(pass);
+    if (errand->is_done && pass->errand_count == 0) {
+        pass->now_ms = errand->batch.now_ms;
+        done(pass, group);
+        return true;
+    }
+    if (group == &pass->gathered)
+        take_gathered(pass, errand);
+    pass->errand_count++;
+    return false;
 }
 
 bool pass_run(struct pass *pass)
 {
-    if (pass_is_busy(pass))
+    if (pass->gathered.request_count == 0)
+        return pass->errand_count == 0;
+    if (!pass_may_run(pass))
         return false;
-    if (pass->request_count == 0)
-        return true;
-
-    pass->arrivals = atomic_load_explicit(&pass->service->hot->arrivals, memory_order_acquire);
-    return pass_run_batch(pass, batch_done);
+    pass->gathered.arrivals =
+        atomic_load_explicit(&pass->service->hot->arrivals, memory_order_acquire);
+    return pass_send(pass, pass_next_errand(pass), &pass->gathered, answer_all);
 }
 
-void pass_wait(struct pass_client *client)
+void pass_hold_until_answered(struct pass_client *client)
 {
     struct pass *pass = client->pass;
-    if (pass_run(pass))
-        return;
     pass_hold(client, PASS_HOLD_BATCH);
     if (!client->waiting) {
         client->waiting = true;
@@ -298,18 +355,27 @@ void pass_wait(struct pass_client *client)
     }
 }
 
+void pass_wait(struct pass_client *client)
+{
+    if (!pass_run(client->pass))
+        pass_hold_until_answered(client);
+}
+
 /* ---- the end of a pass ---- */
 
-/* Lets go of those that waited for a batch that took longer than its pass. */
-static void unhold_waiting(struct pass *pass)
+/* Lets go of those that have waited for their answers, or for room only. */
+static void unhold_answered(struct pass *pass)
 {
-    struct pass_client *client = pass->waiting;
-    pass->waiting = NULL;
-    while (client) {
-        struct pass_client *next = client->next_waiting;
+    struct pass_client **link = &pass->waiting;
+    while (*link) {
+        struct pass_client *client = *link;
+        if (client->unanswered > client->parked) {
+            link = &client->next_waiting;
+            continue;
+        }
+        *link = client->next_waiting;
         client->waiting = false;
         pass_unhold(client, PASS_HOLD_BATCH);
-        client = next;
     }
 }
 
@@ -419,29 +485,28 @@ static void flush_touched(struct pass *pass)
  * for all. */
 static void collect(struct pass *pass)
 {
-    if (pass_is_busy(pass))
-        hot_collect(pass->service->hot, pass->batch.worker);
+    if (pass->errand_count > 0)
+        hot_collect(pass->service->hot, pass->worker);
 }
 
 void pass_end(struct pass *pass)
 {
     collect(pass);
-    bool is_free = !pass_is_busy(pass);
-    if (is_free && pass->tick_waits)
+    if (pass->tick_waits)
         park_tick(pass);
-    if (is_free && pass->waiting)
-        unhold_waiting(pass);
-    if (is_free && pass->resuming)
+    if (pass->waiting && pass_may_run(pass))
+        unhold_answered(pass);
+    if (pass->resuming)
         resume_clients(pass);
-    bool brings_something = pass->request_count > 0;
-    bool is_done = pass_run(pass);
-    if (is_done && pass->parked)
-        is_done = park_look(pass);
+    bool brings_something = pass->gathered.request_count > 0;
+    pass_run(pass);
+    if (pass->parked)
+        park_look(pass);
     uint64_t now_ns = 0;
     if (brings_something || pass->answered.ops > 0)
         now_ns = env_monotonic_ns(pass->service->env);
     if (pass->answered.ops > 0)
-        pass_count_answered(pass, pass->start_ns, now_ns);
+        pass_count_answered(pass, pass->gathered.start_ns, now_ns);
     launch_or_go_on(pass, brings_something, now_ns);
     settle_touched(pass);
     keep_promises(pass);
@@ -449,8 +514,8 @@ void pass_end(struct pass *pass)
     if (pass->flight_count > 0)
         pass_count_safe(pass, service_safe(pass->service));
     flush_touched(pass);
-    if (is_done)
-        park_clear_room(pass);
+    if (pass->gathered.request_count == 0)
+        park_clear_room(&pass->gathered);
 }
 
 void pass_tick(struct pass *pass)
@@ -486,12 +551,10 @@ void pass_finished(struct pass *pass)
 
 /* The hot layer writes into our ops until it is done with them, which it is soon: nothing that it
  * waits for is waited for without end. */
-static void await_batch(struct pass *pass)
+static void await_errands(struct pass *pass)
 {
     static const struct timespec moment = {.tv_nsec = 1000000};
-    if (!pass->service->hot->ops->collect)
-        return;
-    while (pass_is_busy(pass) && pass->op_count > 0) {
+    while (pass->errand_count > 0) {
         collect(pass);
         (void)nanosleep(&moment, NULL);
     }
@@ -507,14 +570,13 @@ static void forget_promises(struct promises *promises)
 
 void pass_stop(struct pass *pass)
 {
-    await_batch(pass);
+    await_errands(pass);
     forget_promises(&pass->promises);
     forget_promises(&pass->late);
-    for (size_t i = 0; i < pass->op_count; i++) /* they are never run */
-        pass->ops[i].code = ERR_UNAVAILABLE;
-    answer_all(pass);
+    for (size_t i = 0; i < pass->gathered.op_count; i++) /* they are never run */
+        pass->gathered.ops[i].code = ERR_UNAVAILABLE;
+    answer_all(pass, &pass->gathered);
     park_stop(pass);
-    pass->op_limit = 0;
     for (struct pass_client *client = pass->touched; client; client = client->next_touched)
         client->touched = false;
     for (struct pass_client *client = pass->resuming; client; client = client->next_resuming)

@@ -15,8 +15,12 @@
  *                              what may leave is written, the rest is promised
  *   when the log has moved     the waker makes a pass, which keeps promises
  *   when a batch is done later the waker makes a pass, which collects it: a hot layer outside
- *                              of the process decides while the loop goes on. Until then
- *                              nothing more is gathered, but promises are kept
+ *                              of the process decides while the loop goes on
+ *
+ * Such a batch is an errand. While it is out, others are read from and gathered for, and more than
+ * one is out at a time: so the hot layer has the next one when it is done with one. Their
+ * requests are answered in the order in which they went out. A client that has requests out is not
+ * read from: what it asks next may rest on what comes back, and that may have to wait.
  *
  * Requests that have to wait for something else than the log, cold state or a job
  * on the desk, are parked (park.h); the others go on.
@@ -51,7 +55,7 @@ struct pass_request;
 
 /* Why a client is not read from. */
 enum {
-    PASS_HOLD_BATCH = 1,  /* until the batch under way is done */
+    PASS_HOLD_BATCH = 1,  /* until what it has asked is answered, or there is room for more */
     PASS_HOLD_PARKED = 2, /* until its parked requests are answered (park.h) */
     PASS_HOLD_DOOR = 16,  /* from here on the door's own reasons: 16, 32, ... */
 };
@@ -65,6 +69,7 @@ struct pass_client {
     uint64_t settled;    /* bytes of its output, of all that was ever answered: about these it */
     uint64_t released;   /* has been decided when they may leave, and these may leave now */
     unsigned unanswered; /* requests */
+    uint64_t group;      /* the last one's: group_number then */
     unsigned parked;     /* of these: parked */
     uint64_t stuck;      /* park.c's own */
     unsigned promised;   /* promises that name it */
@@ -73,7 +78,7 @@ struct pass_client {
     unsigned held;       /* PASS_HOLD_; 0 = it is read from */
     bool touched;        /* in the list of those whose output the pass has added to */
     bool resuming;       /* in the list of those that want to be parsed again */
-    bool waiting;        /* in the list of those that wait for the batch */
+    bool waiting;        /* in the list of those held by PASS_HOLD_BATCH */
     struct pass_client *next_touched;
     struct pass_client *next_resuming;
     struct pass_client *next_waiting;
@@ -100,9 +105,6 @@ struct pass_door {
     /* What it was promised to be told will not come true. Nobody knows what to say: closes it.
      * NULL if nobody can ask for such a thing. */
     void (*lose)(struct pass_client *client);
-
-    /* The batch is done: no op points to what was parsed any more. May be NULL. */
-    void (*parsed)(void *arg);
 };
 
 /* Writes the answer into the client's output. Called once for every request,
@@ -162,22 +164,45 @@ struct pass_answered {
     uint64_t ticket; /* the highest */
 };
 
+/* Requests that are run together. */
+struct pass_group {
+    struct op *ops; /* owned, LIMIT_BATCH; NULL: it was never used */
+    size_t op_count;
+    struct pass_request *requests; /* owned, LIMIT_BATCH */
+    size_t request_count;
+    struct room room;       /* what the slices of ops point into */
+    struct park_room *kept; /* park.c's; NULL: nothing parked points into the room */
+    uint64_t arrivals;      /* hot->arrivals before it was run */
+    uint64_t start_ns;      /* when that was */
+};
+
+/* What is to be done with a group that has been run. */
+typedef void pass_run_fn(struct pass *pass, struct pass_group *group);
+
+struct pass_errand {
+    struct pass *pass; /* borrowed */
+    struct batch batch;
+    pass_run_fn *done;
+    bool is_done;
+    struct pass_group group; /* while it is out; else empty */
+};
+#define PASS_ERRANDS 4u /* one of them is for what was cold: newcomers do not keep it waiting */
+
 struct pass {
     struct service *service;      /* borrowed */
     const struct pass_door *door; /* borrowed */
-    void *door_arg;
+    unsigned worker;
     struct loop *loop;   /* borrowed; NULL until pass_start() */
     struct waker *waker; /* owned */
 
-    struct op *ops; /* owned, LIMIT_BATCH */
-    size_t op_count;
-    size_t op_limit;               /* LIMIT_BATCH, or 0 while a batch is under way */
-    struct pass_request *requests; /* owned, LIMIT_BATCH */
-    size_t request_count;
-    struct room room; /* what the slices of ops point into */
-    struct batch batch;
-    uint64_t held_ns;   /* since when the log is held; 0 = it is not */
+    struct pass_group gathered;               /* what is to be run next */
+    uint64_t group_number;                    /* of it */
+    struct pass_errand errands[PASS_ERRANDS]; /* a ring of those that are out */
+    size_t first_errand;
+    size_t errand_count;
     bool running;       /* inside service_run() */
+    int64_t now_ms;     /* of the batch that is being answered */
+    uint64_t held_ns;   /* since when the log is held; 0 = it is not */
     uint64_t warned_ms; /* when the door last warned of something that clients can repeat */
 
     struct promises promises;
@@ -192,18 +217,16 @@ struct pass {
     /* park.c's */
     struct parked *parked; /* owned, the oldest first */
     struct parked *parked_last;
-    struct park_room *kept; /* NULL: nothing parked points into the room */
-    uint64_t arrivals;      /* hot->arrivals before the last batch */
-    uint64_t looked;        /* hot->arrivals when all cold ones had been run again */
-    bool tick_waits;        /* for the end of the batch under way */
-    bool has_unseen;        /* some were parked since, or did not fit into the batch */
-    uint64_t round;         /* of looking through what is parked */
+    uint64_t looked; /* hot->arrivals when all cold ones had been run again */
+    bool retrying;   /* they are being run again */
+    bool tick_waits; /* for the end of that */
+    bool has_unseen; /* some were parked since, or did not fit into the batch */
+    uint64_t round;  /* of looking through what is parked */
     uint64_t jobs_seen;
     _Atomic uint64_t jobs_done; /* grows on the desk's threads */
     _Atomic uint64_t cold_seen; /* wake us when hot->arrivals is beyond; UINT64_MAX = never */
 
     /* figures.c's */
-    uint64_t start_ns; /* when the last batch began */
     struct pass_answered answered;
     struct pass_flight flights[PASS_FLIGHTS]; /* a ring */
     size_t first_flight;
@@ -212,7 +235,7 @@ struct pass {
 };
 
 void pass_init(struct pass *pass, struct service *service, unsigned worker,
-               const struct pass_door *door, void *door_arg);
+               const struct pass_door *door);
 
 /* Before anything is asked for. */
 enum err pass_start(struct pass *pass, struct loop *loop, struct error *error);
@@ -232,15 +255,15 @@ void pass_done(struct pass *pass);
 /* Can a command with so many arguments be taken now? If not: pass_wait(). */
 static inline bool pass_has_room(const struct pass *pass, unsigned argc)
 {
-    return pass->op_count + argc + PASS_OPS_EXTRA <= pass->op_limit &&
-           pass->request_count < LIMIT_BATCH;
+    return pass->gathered.op_count + argc + PASS_OPS_EXTRA <= LIMIT_BATCH &&
+           pass->gathered.request_count < LIMIT_BATCH;
 }
 
 /* Appends an op. Its question is empty but for kind and id. */
 static inline struct op *pass_op(struct pass *pass, enum op_kind kind, struct slice id)
 {
     static const struct slice nothing = {NULL, 0};
-    struct op *op = &pass->ops[pass->op_count++];
+    struct op *op = &pass->gathered.ops[pass->gathered.op_count++];
     op->kind = kind;
     op->reaction = 0;
     op->silent = false;
@@ -270,7 +293,7 @@ static inline struct op *pass_op(struct pass *pass, enum op_kind kind, struct sl
  * that service_check() could find fault with? Spares most requests the call. */
 static inline bool pass_is_plain(const struct pass *pass, size_t count)
 {
-    const struct op *op = &pass->ops[pass->op_count - 1];
+    const struct op *op = &pass->gathered.ops[pass->gathered.op_count - 1];
     if (count != 1 || op->id.size - 1 >= LIMIT_ID_BYTES || op->key.data || op->region.size != 0)
         return false;
     if (op->kind == OP_ADD || op->kind == OP_GET)
@@ -291,15 +314,24 @@ void pass_undo(struct pass *pass, size_t count);
 static inline void pass_request(struct pass *pass, void *client, size_t count,
                                 pass_answer_fn *answer, void *extra)
 {
-    pass->requests[pass->request_count++] = (struct pass_request){
+    struct pass_group *group = &pass->gathered;
+    group->requests[group->request_count++] = (struct pass_request){
         .client = client,
         .answer = answer,
         .extra = extra,
-        .first = (uint32_t)(pass->op_count - count),
+        .first = (uint32_t)(group->op_count - count),
         .count = (uint32_t)count,
     };
-    if (client)
+    if (client) {
         ((struct pass_client *)client)->unanswered++;
+        ((struct pass_client *)client)->group = pass->group_number;
+    }
+}
+
+/* What `extra` of the last request points to is not in the room. */
+static inline void pass_extra_stays(struct pass *pass)
+{
+    pass->gathered.requests[pass->gathered.request_count - 1].extra_stays = true;
 }
 
 /* A request that the job will answer; the client is held until then. The client has
@@ -309,18 +341,24 @@ bool pass_job(struct pass *pass, void *client, pass_answer_fn *answer, struct pa
 
 /* --- running --- */
 
-static inline bool pass_is_busy(const struct pass *pass)
-{
-    return pass->op_limit == 0;
-}
-
 /* Runs the ops gathered so far and answers their requests. False when they, or
- * those before them, are still under way. */
+ * those before them, are still out, or have to wait until they can go. */
 bool pass_run(struct pass *pass);
 
 /* The batch is full, or a request has to wait for the answers before it. Runs what
  * was gathered; the client is held if that is not done at once. */
 void pass_wait(struct pass_client *client);
+
+void pass_hold_until_answered(struct pass_client *client);
+
+/* Before it is read from: does it have requests out? Then it is held until they are answered. */
+static inline bool pass_must_wait(struct pass_client *client)
+{
+    if (__builtin_expect(client->unanswered == 0 || client->group == client->pass->group_number, 1))
+        return false;
+    pass_hold_until_answered(client);
+    return true;
+}
 
 /* All that is to be done at the end of a pass; for a hook of the loop. */
 void pass_end(struct pass *pass);

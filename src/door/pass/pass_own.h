@@ -62,7 +62,17 @@ void pass_count_answered(struct pass *pass, uint64_t start_ns, uint64_t now_ns);
 /* Times the writes that the log has reached. */
 void pass_count_safe(struct pass *pass, uint64_t safe);
 
-/* Runs the ops of the pass. False: they are still under way when this returns. */
-bool pass_run_batch(struct pass *pass, batch_done_fn *done);
+/* May what was gathered be run? */
+static inline bool pass_may_run(const struct pass *pass)
+{
+    return pass->errand_count - pass->retrying < PASS_ERRANDS - 1;
+}
+
+/* The next errand; its group is empty. */
+struct pass_errand *pass_next_errand(struct pass *pass);
+
+/* Runs what was gathered, or the errand's own group. False: `done` comes later. */
+bool pass_send(struct pass *pass, struct pass_errand *errand, struct pass_group *group,
+               pass_run_fn *done);
 
 #endif

@@ -164,6 +164,21 @@ static void keep_tail(struct resp_client *client, struct slice rest, bool some_t
         refuse(client, "Protocol error: too big request");
 }
 
+/* Words that the parser has unquoted lie in its scratch: they get a place beside the others. */
+static void move_words(struct resp_client *client, struct resp_parser *parser)
+{
+    const char *scratch = parser->scratch;
+    for (unsigned i = 0; i < parser->argc; i++) {
+        struct slice *word = &parser->argv[i];
+        if (word->data < scratch || word->data >= scratch + sizeof(parser->scratch))
+            continue;
+        size_t size;
+        char *copy = room_look(&client->worker->pass.gathered.room, word->size, &size);
+        room_take(&client->worker->pass.gathered.room, word->size);
+        word->data = memcpy(copy, word->data, word->size);
+    }
+}
+
 /* Takes requests until the bytes end or the client is held. The bytes stay
  * where they are until the pass is over; the tail is empty. */
 static void take_requests(struct resp_client *client, struct slice data)
@@ -184,7 +199,9 @@ static void take_requests(struct resp_client *client, struct slice data)
             refuse(client, parser->error);
             break;
         }
-        if (found == RESP_SCRATCH_FULL || !resp_command_run(client, parser->argc, parser->argv)) {
+        if (parser->scratch_used > 0)
+            move_words(client, parser);
+        if (!resp_command_run(client, parser->argc, parser->argv)) {
             pass_wait(&client->base);
             continue;
         }
@@ -198,7 +215,7 @@ static void take_requests(struct resp_client *client, struct slice data)
 /* Takes what lies in the tail. */
 static void take_tail(struct resp_client *client)
 {
-    struct room *room = &client->worker->pass.room;
+    struct room *room = &client->worker->pass.gathered.room;
     struct slice data = buffer_slice(&client->tail);
     if (data.size <= SMALL_TAIL_BYTES) {
         size_t size;
@@ -217,7 +234,7 @@ static void resume(struct pass_client *base)
 {
     struct resp_client *client = (struct resp_client *)base;
     if (client->conn && client->base.held == 0 && !client->closing &&
-        client->tail.size > client->need)
+        client->tail.size > client->need && !pass_must_wait(base))
         take_tail(client);
 }
 
@@ -239,7 +256,7 @@ static bool has_read(struct resp_client *client, ssize_t got)
 /* The usual way: behind the tail's bytes in the room of the pass. */
 static void read_into_room(struct resp_client *client)
 {
-    struct room *room = &client->worker->pass.room;
+    struct room *room = &client->worker->pass.gathered.room;
     struct buffer *tail = &client->tail;
     size_t size;
     char *space = room_look(room, tail->size + READ_BYTES_MIN, &size);
@@ -333,19 +350,11 @@ static void flush(struct pass_client *base)
     update_wants(client);
 }
 
-/* What inline commands were taken apart into is not needed any more. */
-static void parsed(void *arg)
-{
-    struct resp_worker *worker = arg;
-    worker->parser.scratch_used = 0;
-}
-
 const struct pass_door resp_client_door = {
     .held = held,
     .resume = resume,
     .settle = settle,
     .flush = flush,
-    .parsed = parsed,
 };
 
 static void ready(void *arg, int what)
@@ -353,7 +362,8 @@ static void ready(void *arg, int what)
     struct resp_client *client = arg;
     if (what & CONN_WRITE)
         flush(&client->base);
-    if (!(what & CONN_READ) || !client->conn || client->closing || client->base.held != 0)
+    if (!(what & CONN_READ) || !client->conn || client->closing || client->base.held != 0 ||
+        pass_must_wait(&client->base))
         return;
     if (client->tail.size <= SMALL_TAIL_BYTES)
         read_into_room(client);
@@ -437,7 +447,7 @@ static void fail(struct resp_client *client, const char *text)
     }
     struct pass *pass = &client->worker->pass;
     size_t size = strlen(text) + 1;
-    char *copy = room_alloc(&pass->room, size);
+    char *copy = room_alloc(&pass->gathered.room, size);
     memcpy(copy, text, size);
     pass_request(pass, client, 0, answer_failure, copy);
 }

@@ -83,7 +83,7 @@ static void answer_left(struct resp_client *client, struct op *op, int64_t unit_
         resp_reply_integer(&client->reply, -1);
         return;
     }
-    int64_t left_ms = op->deadline_ms - client->worker->pass.batch.now_ms;
+    int64_t left_ms = op->deadline_ms - client->worker->pass.now_ms;
     if (left_ms < 0)
         left_ms = 0;
     resp_reply_integer(&client->reply, (left_ms + unit_ms / 2) / unit_ms);

@@ -276,6 +276,6 @@ void resp_type(struct resp_client *client, unsigned argc, const struct slice *ar
     (void)argc;
     struct pass *pass = &client->worker->pass;
     struct op *op = pass_op(pass, OP_DESCRIBE, argv[1]);
-    op->describe = room_alloc(&pass->room, sizeof(*op->describe));
+    op->describe = room_alloc(&pass->gathered.room, sizeof(*op->describe));
     resp_client_submit(client, 1, answer_type, NULL);
 }

@@ -250,7 +250,7 @@ static char *read_quoted_word(const char **at, const char *end, char *to)
 
 static enum resp_found parse_words(struct resp_parser *parser, const char *at, const char *end)
 {
-    size_t scratch_used = parser->scratch_used;
+    size_t scratch_used = 0;
     parser->argc = 0;
     for (;;) {
         while (at < end && is_space(*at))
@@ -267,9 +267,7 @@ static enum resp_found parse_words(struct resp_parser *parser, const char *at, c
             parser->argv[parser->argc++] = (struct slice){word, (size_t)(at - word)};
             continue;
         }
-        /* Unquoting makes nothing longer. */
-        if (sizeof(parser->scratch) - scratch_used < (size_t)(end - word))
-            return RESP_SCRATCH_FULL;
+        /* Unquoting makes nothing longer: what a line holds fits. */
         char *copy = parser->scratch + scratch_used;
         at = word;
         char *copy_end = read_quoted_word(&at, end, copy);
@@ -300,6 +298,7 @@ static COLD enum resp_found parse_line(struct resp_parser *parser, struct slice 
 
 enum resp_found resp_parse(struct resp_parser *parser, struct slice data)
 {
+    parser->scratch_used = 0;
     if (data.size == 0)
         return more(parser, 1);
     if (data.data[0] == '*')

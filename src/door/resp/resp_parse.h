@@ -25,10 +25,9 @@
 #define RESP_PARSE_ERROR_SIZE   80u
 
 enum resp_found {
-    RESP_REQUEST,      /* argc and argv are there; argc 0: nothing is asked */
-    RESP_MORE,         /* the request is not whole: ask again with `need` bytes or more */
-    RESP_BROKEN,       /* `error` says why; what follows cannot be read */
-    RESP_SCRATCH_FULL, /* too many quoted words: let go of them, then ask again */
+    RESP_REQUEST, /* argc and argv are there; argc 0: nothing is asked */
+    RESP_MORE,    /* the request is not whole: ask again with `need` bytes or more */
+    RESP_BROKEN,  /* `error` says why; what follows cannot be read */
 };
 
 /* Reused from request to request. */
@@ -38,8 +37,8 @@ struct resp_parser {
     size_t used;   /* bytes of the request found */
     size_t need;   /* see RESP_MORE */
 
-    /* What quoted words were unquoted to. Slices of argv point here, so it
-     * only fills up; the owner sets it to 0 when none of them is needed. */
+    /* What quoted words of a line were unquoted to. Slices of argv that point here are good until
+     * the next request is looked for; 0: there are none. */
     size_t scratch_used;
 
     char error[RESP_PARSE_ERROR_SIZE]; /* with Redis' words */

@@ -48,8 +48,6 @@ static void tell(void *arg)
 {
     struct resp_pubsub *pubsub = arg;
     struct resp_worker *worker = pubsub->worker;
-    if (pass_is_busy(&worker->pass)) /* a batch is under way */
-        return;
     size_t lost = channels_ask(&pubsub->channels);
     if (lost > 0 && pass_may_warn(&worker->pass))
         message_warning("too many changes at once, subscribers missed some lost=%zu", lost);

@@ -43,7 +43,8 @@ static bool find_kind(struct resp_client *client, struct slice name, uint8_t *re
 
 static int64_t *room_for_counts(struct resp_client *client)
 {
-    return room_alloc(&client->worker->pass.room, kinds_of(client)->count * sizeof(int64_t));
+    return room_alloc(&client->worker->pass.gathered.room,
+                      kinds_of(client)->count * sizeof(int64_t));
 }
 
 /* ---- LIKE and its relatives: 1 when something changed ---- */
@@ -255,7 +256,7 @@ void resp_members(struct resp_client *client, unsigned argc, const struct slice 
     op->reaction = kind;
     op->page = &gathered->page;
     if (resp_client_submit(client, 1, answer_members, gathered))
-        client->worker->pass.requests[client->worker->pass.request_count - 1].extra_stays = true;
+        pass_extra_stays(&client->worker->pass);
     else
         free(gathered);
 }

@@ -65,7 +65,7 @@ void resp_counter_create(struct resp_client *client, unsigned argc, const struct
 {
     struct pass *pass = &client->worker->pass;
     struct resp_args args = resp_args_from(argc, argv, 2);
-    struct create_options *options = room_alloc(&pass->room, sizeof(*options));
+    struct create_options *options = room_alloc(&pass->gathered.room, sizeof(*options));
     *options = (struct create_options){.create.shards = 1};
     while (args.left > 0) {
         if (!read_create_option(client, &args, options))
@@ -186,7 +186,7 @@ void resp_counter_info(struct resp_client *client, unsigned argc, const struct s
     (void)argc;
     struct pass *pass = &client->worker->pass;
     struct op *op = pass_op(pass, OP_DESCRIBE, argv[1]);
-    op->describe = room_alloc(&pass->room, sizeof(*op->describe));
+    op->describe = room_alloc(&pass->gathered.room, sizeof(*op->describe));
     pass_op(pass, OP_GET, argv[1]);
     resp_client_submit(client, 2, answer_info, NULL);
 }

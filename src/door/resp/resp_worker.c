@@ -162,7 +162,7 @@ void resp_worker_init(struct resp_worker *worker, struct resp *resp, unsigned in
     worker->index = index;
     lock_init(&worker->lock);
     resp_parser_init(&worker->parser);
-    pass_init(&worker->pass, worker->service, index, &resp_client_door, worker);
+    pass_init(&worker->pass, worker->service, index, &resp_client_door);
     worker->pubsub = resp_pubsub_new(worker);
 }
 

@@ -27,8 +27,9 @@ struct fake_hot {
     atomic_bool holds;     /* keep batches until they are let go of */
     atomic_bool cold;      /* ids that begin with "cold" are */
     atomic_int cold_count; /* so often */
-    struct batch *held;    /* the loop's thread */
+    struct batch *held[8]; /* the loop's thread */
     atomic_int held_count; /* batches kept so far */
+    int let_go_count;      /* of these */
     int64_t value;
     uint64_t ticket;
 };
@@ -64,9 +65,9 @@ static void fake_run(struct hot *base, struct batch *batch)
 {
     struct fake_hot *hot = (struct fake_hot *)base;
     if (atomic_load(&hot->holds)) {
-        assert_null(hot->held); /* a worker has one batch at a time */
-        hot->held = batch;
-        atomic_fetch_add(&hot->held_count, 1);
+        int count = atomic_fetch_add(&hot->held_count, 1);
+        assert_in_range(count, 0, 7);
+        hot->held[count] = batch;
     } else {
         finish_batch(hot, batch);
     }
@@ -107,11 +108,9 @@ struct scene {
 
 static void let_go(void *arg)
 {
-    struct scene *scene = arg;
-    struct batch *batch = scene->hot.held;
-    scene->hot.held = NULL;
-    if (batch)
-        finish_batch(&scene->hot, batch);
+    struct fake_hot *hot = &((struct scene *)arg)->hot;
+    while (hot->let_go_count < atomic_load(&hot->held_count))
+        finish_batch(hot, hot->held[hot->let_go_count++]);
 }
 
 static void *run(void *arg)

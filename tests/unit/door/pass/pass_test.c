@@ -2,6 +2,7 @@
  * says that they are there, and a desk whose jobs run when the test says so. */
 #include "door/pass/pass.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,8 +52,10 @@ struct fake_hot {
     struct hot base;
     bool there[256];
     bool late; /* a batch is done when the test says so */
-    struct batch *held;
-    bool is_decided; /* it can be collected */
+    struct batch *out[PASS_ERRANDS];
+    size_t out_count;
+    size_t decided_count; /* so many of those can be collected, from the oldest on */
+    bool youngest_first;  /* or from the youngest on */
     unsigned batches;
     unsigned decided;
     uint64_t ticket;
@@ -83,7 +86,7 @@ static void fake_run(struct hot *base, struct batch *batch)
     struct fake_hot *hot = (struct fake_hot *)base;
     hot->batches++;
     if (hot->late)
-        hot->held = batch;
+        hot->out[hot->out_count++] = batch;
     else
         finish(hot, batch);
 }
@@ -92,12 +95,14 @@ static void fake_collect(struct hot *base, unsigned worker)
 {
     struct fake_hot *hot = (struct fake_hot *)base;
     assert_int_equal(worker, 0);
-    if (!hot->is_decided)
-        return;
-    struct batch *batch = hot->held;
-    hot->held = NULL;
-    hot->is_decided = false;
-    finish(hot, batch);
+    for (; hot->decided_count > 0; hot->decided_count--) {
+        size_t which = hot->youngest_first ? hot->out_count - 1 : 0;
+        struct batch *batch = hot->out[which];
+        hot->out_count--;
+        memmove(&hot->out[which], &hot->out[which + 1],
+                (hot->out_count - which) * sizeof(hot->out[0]));
+        finish(hot, batch);
+    }
 }
 
 /* ---- a desk ---- */
@@ -183,6 +188,11 @@ struct rig {
     bool crowd; /* clients are bare, and have no output */
 };
 
+static const struct rig *rig_of(const struct pass_client *client)
+{
+    return (const struct rig *)((const char *)client->pass - offsetof(struct rig, pass));
+}
+
 static void held(struct pass_client *client)
 {
     (void)client;
@@ -190,21 +200,21 @@ static void held(struct pass_client *client)
 
 static void resume(struct pass_client *client)
 {
-    const struct rig *rig = client->pass->door_arg;
+    const struct rig *rig = rig_of(client);
     if (!rig->crowd)
         ((struct client *)client)->resumed++;
 }
 
 static void settle(struct pass_client *base, uint64_t safe)
 {
-    const struct rig *rig = base->pass->door_arg;
+    const struct rig *rig = rig_of(base);
     if (!rig->crowd)
         pass_settle(base, strlen(((struct client *)base)->text), safe);
 }
 
 static void flush(struct pass_client *base)
 {
-    const struct rig *rig = base->pass->door_arg;
+    const struct rig *rig = rig_of(base);
     if (!rig->crowd)
         ((struct client *)base)->released = base->released;
 }
@@ -247,7 +257,7 @@ static struct rig *rig_new(void)
     rig->service.desk = (struct desk *)rig; /* there is one */
     rig->loop = loop_new(NULL);
     assert_non_null(rig->loop);
-    pass_init(&rig->pass, &rig->service, 0, &door, rig);
+    pass_init(&rig->pass, &rig->service, 0, &door);
     assert_int_equal(pass_start(&rig->pass, rig->loop, NULL), ERR_OK);
     rig->a.base.pass = rig->b.base.pass = rig->c.base.pass = &rig->pass;
     return rig;
@@ -292,7 +302,7 @@ static void answer_ids(void *to, const struct pass_request *request, struct op *
 static struct slice in_room(struct rig *rig, const char *text)
 {
     size_t size = strlen(text);
-    char *copy = room_alloc(&rig->pass.room, size + 1);
+    char *copy = room_alloc(&rig->pass.gathered.room, size + 1);
     memcpy(copy, text, size + 1);
     return (struct slice){copy, size};
 }
@@ -321,7 +331,7 @@ static void arrive(struct rig *rig, char letter)
 static void spoil_room(struct rig *rig)
 {
     size_t size;
-    char *space = room_look(&rig->pass.room, ROOM_BLOCK_BYTES, &size);
+    char *space = room_look(&rig->pass.gathered.room, ROOM_BLOCK_BYTES, &size);
     memset(space, 'x', size);
 }
 
@@ -442,7 +452,7 @@ TEST(what_a_parked_op_points_to_stays)
     op->user = in_room(rig, "ann");
     op->key = in_room(rig, "key1");
     op->region = in_room(rig, "eu");
-    op->counts = room_alloc(&rig->pass.room, 2 * sizeof(*op->counts));
+    op->counts = room_alloc(&rig->pass.gathered.room, 2 * sizeof(*op->counts));
     pass_request(&rig->pass, &rig->a, 1, answer_ids, NULL);
     pass_end(&rig->pass);
     spoil_room(rig);
@@ -576,18 +586,15 @@ TEST(a_batch_of_cold_ops_may_be_done_later)
     arrive(rig, 'x');
     rig->hot.late = true;
     pass_end(&rig->pass);
-    assert_true(pass_is_busy(&rig->pass));
-    assert_false(pass_has_room(&rig->pass, 1));
-    pass_wait(&rig->b.base);
-    assert_int_equal(rig->b.base.held, PASS_HOLD_BATCH);
+    assert_int_equal(rig->hot.out_count, 1);
     pass_end(&rig->pass);
     pass_tick(&rig->pass);
     assert_string_equal(rig->a.text, "");
+    assert_int_equal(rig->hot.out_count, 1);
 
-    finish(&rig->hot, rig->hot.held);
+    rig->hot.decided_count = 1;
     pass_end(&rig->pass);
     assert_string_equal(rig->a.text, "?x ");
-    assert_int_equal(rig->b.base.held, 0);
     rig_free(rig);
 }
 
@@ -598,21 +605,143 @@ TEST(a_batch_that_is_done_later_is_collected)
     ask(rig, &rig->a, "a1");
     ask(rig, &rig->b, "b1");
     pass_end(&rig->pass);
-    assert_true(pass_is_busy(&rig->pass));
-    pass_wait(&rig->c.base);
+    assert_int_equal(rig->hot.out_count, 1);
     spoil_room(rig); /* what ops point to stays until it is done */
     pass_end(&rig->pass);
     assert_string_equal(rig->a.text, "");
 
-    rig->hot.is_decided = true;
+    rig->hot.decided_count = 1;
     pass_finished(&rig->pass);
     pass_end(&rig->pass);
     assert_string_equal(rig->a.text, "a1 ");
     assert_string_equal(rig->b.text, "b1 ");
     assert_int_equal(rig->a.released, 3);
+    rig_free(rig);
+}
+
+TEST(others_are_gathered_for_while_a_batch_is_out)
+{
+    struct rig *rig = rig_new();
+    rig->hot.late = true;
+    ask(rig, &rig->a, "a1");
+    pass_end(&rig->pass);
+    ask(rig, &rig->b, "b1");
+    spoil_room(rig);
+    pass_end(&rig->pass);
+    assert_int_equal(rig->hot.out_count, 2);
+
+    rig->hot.decided_count = 1;
+    pass_end(&rig->pass);
+    assert_string_equal(rig->a.text, "a1 ");
+    assert_string_equal(rig->b.text, "");
+    rig->hot.decided_count = 1;
+    pass_end(&rig->pass);
+    assert_string_equal(rig->b.text, "b1 ");
+    rig_free(rig);
+}
+
+TEST(batches_are_answered_in_the_order_in_which_they_went_out)
+{
+    struct rig *rig = rig_new();
+    rig->hot.late = true;
+    rig->hot.youngest_first = true;
+    ask(rig, &rig->a, "a1");
+    pass_end(&rig->pass);
+    ask(rig, &rig->b, "b1");
+    pass_end(&rig->pass);
+    rig->hot.decided_count = 1;
+    pass_end(&rig->pass);
+    assert_int_equal(rig->hot.out_count, 1);
+    assert_string_equal(rig->b.text, "");
+
+    rig->hot.late = false;
+    ask(rig, &rig->c, "c1"); /* is done at once, and comes last all the same */
+    pass_end(&rig->pass);
+    assert_string_equal(rig->c.text, "");
+    rig->hot.decided_count = 1;
+    pass_end(&rig->pass);
+    assert_string_equal(rig->a.text, "a1 ");
+    assert_string_equal(rig->b.text, "b1 ");
+    assert_string_equal(rig->c.text, "c1 ");
+    rig_free(rig);
+}
+
+TEST(a_client_with_requests_out_is_not_read_from)
+{
+    struct rig *rig = rig_new();
+    rig->hot.late = true;
+    assert_false(pass_must_wait(&rig->a.base));
+    ask(rig, &rig->a, "a1");
+    assert_false(pass_must_wait(&rig->a.base)); /* what was gathered can be added to */
+    pass_end(&rig->pass);
+    assert_true(pass_must_wait(&rig->a.base));
+    assert_int_equal(rig->a.base.held, PASS_HOLD_BATCH);
+    assert_false(pass_must_wait(&rig->b.base));
+    pass_end(&rig->pass);
+    assert_int_equal(rig->a.base.held, PASS_HOLD_BATCH);
+
+    rig->hot.decided_count = 1;
+    pass_end(&rig->pass);
+    assert_int_equal(rig->a.base.held, 0);
+    assert_int_equal(rig->a.resumed, 1);
+    assert_false(pass_must_wait(&rig->a.base));
+    rig_free(rig);
+}
+
+TEST(what_cannot_go_out_yet_gathers_until_there_is_no_room)
+{
+    struct rig *rig = rig_new();
+    rig->hot.late = true;
+    for (size_t i = 0; i + 1 < PASS_ERRANDS; i++) {
+        ask(rig, &rig->a, "a ");
+        pass_end(&rig->pass);
+    }
+    size_t count = 0;
+    for (; pass_has_room(&rig->pass, 1); count++) {
+        ask(rig, &rig->b, "b");
+        if (count % 1000 == 0)
+            pass_end(&rig->pass);
+    }
+    assert_int_equal(rig->hot.out_count, PASS_ERRANDS - 1);
+    pass_wait(&rig->b.base);
+    pass_wait(&rig->c.base);
+    pass_end(&rig->pass);
+    assert_int_equal(rig->c.base.held, PASS_HOLD_BATCH); /* nothing has changed */
+
+    rig->hot.decided_count = 1;
+    pass_end(&rig->pass);
     assert_int_equal(rig->c.base.held, 0);
     assert_int_equal(rig->c.resumed, 1);
+    assert_int_equal(rig->b.base.held, PASS_HOLD_BATCH);
+    assert_int_equal(rig->hot.out_count, PASS_ERRANDS - 1);
+    assert_int_equal(rig->hot.out[PASS_ERRANDS - 2]->count, count);
     assert_true(pass_has_room(&rig->pass, 1));
+    rig->hot.decided_count = PASS_ERRANDS - 1;
+    pass_end(&rig->pass);
+    assert_int_equal(rig->b.base.held, 0);
+    rig_free(rig);
+}
+
+TEST(newcomers_do_not_keep_what_was_cold_waiting)
+{
+    struct rig *rig = rig_new();
+    ask(rig, &rig->a, "?x");
+    pass_end(&rig->pass);
+    rig->hot.late = true;
+    for (size_t i = 0; i < PASS_ERRANDS; i++) {
+        ask(rig, &rig->b, "b ");
+        pass_end(&rig->pass);
+    }
+    assert_int_equal(rig->hot.out_count, PASS_ERRANDS - 1);
+    arrive(rig, 'x');
+    pass_end(&rig->pass);
+    assert_int_equal(rig->hot.out_count, PASS_ERRANDS);
+
+    rig->hot.decided_count = PASS_ERRANDS;
+    pass_end(&rig->pass);
+    assert_string_equal(rig->a.text, "?x ");
+    rig->hot.decided_count = 1;
+    pass_end(&rig->pass);
     rig_free(rig);
 }
 
@@ -736,7 +865,7 @@ TEST(a_read_does_not_wait_for_the_log_behind_writes_of_others)
     pass_op(&rig->pass, OP_GET, in_room(rig, "a1"));
     pass_request(&rig->pass, &rig->b, 1, answer_read, NULL);
     pass_end(&rig->pass);
-    rig->hot.is_decided = true;
+    rig->hot.decided_count = 1;
     pass_end(&rig->pass);
     assert_string_equal(rig->b.text, "read ");
     assert_int_equal(rig->b.released, 5);
@@ -745,9 +874,9 @@ TEST(a_read_does_not_wait_for_the_log_behind_writes_of_others)
     rig->log.reached = 1; /* while the next batch is under way */
     ask(rig, &rig->c, "c1");
     pass_end(&rig->pass);
-    assert_true(pass_is_busy(&rig->pass));
+    assert_int_equal(rig->hot.out_count, 1);
     assert_int_equal(rig->a.released, 3);
-    rig->hot.is_decided = true;
+    rig->hot.decided_count = 1;
     pass_end(&rig->pass);
     assert_string_equal(rig->c.text, "c1 ");
     assert_int_equal(rig->c.released, 0);
@@ -761,11 +890,13 @@ TEST(what_stays_cold_is_refused_also_when_batches_follow_one_another)
     pass_end(&rig->pass);
     rig->env.now_ns += UINT64_C(11000000000);
     rig->hot.late = true;
+    arrive(rig, 'y'); /* something else */
     ask(rig, &rig->b, "b1");
     pass_end(&rig->pass);
-    pass_tick(&rig->pass); /* it is under way */
+    assert_int_equal(rig->hot.out_count, 2);
+    pass_tick(&rig->pass); /* it is being run again */
     assert_string_equal(rig->a.text, "");
-    rig->hot.is_decided = true;
+    rig->hot.decided_count = 2;
     pass_end(&rig->pass);
     assert_string_equal(rig->a.text, "?x! ");
     assert_string_equal(rig->b.text, "b1 ");
@@ -779,7 +910,7 @@ TEST(a_door_that_closes_waits_for_its_batch)
     rig->hot.late = true;
     ask(rig, &rig->a, "a1");
     pass_end(&rig->pass);
-    rig->hot.is_decided = true;
+    rig->hot.decided_count = 1;
     pass_stop(&rig->pass);
     assert_string_equal(rig->a.text, "a1 ");
     rig_free(rig);
@@ -957,6 +1088,11 @@ RUN(cmocka_unit_test(a_cold_request_waits_and_others_are_answered),
     cmocka_unit_test(what_stays_cold_is_refused_after_ten_seconds),
     cmocka_unit_test(many_may_be_parked), cmocka_unit_test(a_batch_of_cold_ops_may_be_done_later),
     cmocka_unit_test(a_batch_that_is_done_later_is_collected),
+    cmocka_unit_test(others_are_gathered_for_while_a_batch_is_out),
+    cmocka_unit_test(batches_are_answered_in_the_order_in_which_they_went_out),
+    cmocka_unit_test(a_client_with_requests_out_is_not_read_from),
+    cmocka_unit_test(what_cannot_go_out_yet_gathers_until_there_is_no_room),
+    cmocka_unit_test(newcomers_do_not_keep_what_was_cold_waiting),
     cmocka_unit_test(a_read_does_not_wait_for_the_log_behind_writes_of_others),
     cmocka_unit_test(what_stays_cold_is_refused_also_when_batches_follow_one_another),
     cmocka_unit_test(a_door_that_closes_waits_for_its_batch),
