@@ -127,9 +127,11 @@ class Proofs:
                           ("value", "recount", "events", "drift", "from", "hot", "agrees")},
                          {"value": str(value), "recount": str(value), "events": "3", "drift": "0",
                           "from": "log", "hot": "1", "agrees": "1"})
-        self.wait_row(counter, value)
+        wanted = ((counter, value), (f"{item}/like", 1), (f"{item}/dislike", 1))
+        for name, want in wanted:  # in lanes of their own
+            self.wait_row(name, want)
         for node in self.tally.nodes:
-            for name, want in ((counter, value), (f"{item}/like", 1), (f"{item}/dislike", 1)):
+            for name, want in wanted:
                 found = self.recount_on(node, name)
                 self.assertEqual((found["value"], found["recount"], found["store"],
                                   found["agrees"], found["from"], found["hot"]),

@@ -131,12 +131,15 @@ uint64_t redis_hot_doubtful(struct hot *hot)
 
 /* --- opening --- */
 
+/* Redis has its next calls before workers are woken: they have time until those are answered. */
 static void end_pass(void *arg)
 {
     struct layer *layer = arg;
     if (layer->runs)
         runs_pass(layer->runs);
     cluster_flush(layer->cluster);
+    if (layer->runs)
+        runs_tell(layer->runs);
 }
 
 static void *run_thread(void *arg)

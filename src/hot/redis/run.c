@@ -319,6 +319,10 @@ void runs_pass(struct runs *runs)
         if (!cell->queue.first)
             runs->ready &= ~(UINT64_C(1) << cell->number);
     }
+}
+
+void runs_tell(struct runs *runs)
+{
     for (; runs->told != 0; runs->told &= runs->told - 1)
         if (runs->layer->base.finish)
             runs->layer->base.finish(runs->layer->base.finish_arg,
@@ -384,5 +388,5 @@ void runs_shut(struct runs *runs)
         run_list_clear(&cell->queue);
     }
     runs->ready = 0;
-    runs_pass(runs);
+    runs_tell(runs);
 }

@@ -33,8 +33,11 @@ void runs_free(struct runs *runs);
 void runs_run(struct hot *hot, struct batch *batch);
 void runs_collect(struct hot *hot, unsigned worker);
 
-/* The end of a pass: sends what has gathered, tells whose batches are done. */
+/* The end of a pass: starts calls with what has gathered, */
 void runs_pass(struct runs *runs);
+
+/* and tells the workers whose batches are done. */
+void runs_tell(struct runs *runs);
 
 /* What time it is for the ops: as in batches. Any thread. */
 void runs_note_time(struct runs *runs, int64_t now_ms);

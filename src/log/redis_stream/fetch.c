@@ -23,6 +23,10 @@
 #define COUNT_MAX   512u
 #define CLAIM_COUNT "1000"
 
+/* What another reader, who has not heard yet that the lane is ours, is given between our claim and
+ * our reading is claimed again, so often. */
+#define SUSPICIONS_MAX 16u
+
 /* What a lane asks in this round. */
 struct ask {
     unsigned lane;
@@ -116,7 +120,7 @@ static size_t ask_lanes(struct stream_log *log, struct ask *asks, struct links_c
 
 static void claim_again(struct in_lane *lane)
 {
-    lane->is_suspect = true;
+    lane->suspicions++;
     lane->phase = PHASE_CLAIM;
     lane->cursor[0] = '\0';
     lane->given_count = 0;
@@ -194,6 +198,7 @@ static bool take_entry(struct in_lane *lane, const struct redisReply *reply, uin
     entry->node.size = entry->bytes.size;
     fifo_push(&lane->queue, &entry->node);
     lane->fetched = position_behind(last);
+    lane->suspicions = 0;
     return true;
 }
 
@@ -212,10 +217,10 @@ static void look_at_end(struct stream_log *log, unsigned number, struct log_posi
 {
     struct in_lane *lane = &log->reader.lanes[number];
     if (!position_is_before(lane->fetched, end)) {
-        lane->is_suspect = false;
+        lane->suspicions = 0;
         return;
     }
-    if (!lane->is_suspect)
+    if (lane->suspicions < SUSPICIONS_MAX)
         claim_again(lane);
     else
         set_fault(log, number, "is nothing, and the stream ends with",
@@ -226,10 +231,10 @@ static void look_at_end(struct stream_log *log, unsigned number, struct log_posi
 static void meet_gap(struct stream_log *log, unsigned number, uint64_t last)
 {
     struct in_lane *lane = &log->reader.lanes[number];
-    if (lane->is_suspect)
-        set_fault(log, number, "comes", last);
-    else
+    if (lane->suspicions < SUSPICIONS_MAX)
         claim_again(lane);
+    else
+        set_fault(log, number, "comes", last);
 }
 
 static bool take_entries(struct stream_log *log, unsigned number, const struct redisReply *reply,

@@ -87,7 +87,7 @@ enum phase {
 struct in_lane {
     uint64_t leased_ns; /* until then; 0 = not ours */
     enum phase phase;
-    bool is_suspect;        /* something seems to be missing: claimed once more before we say so */
+    unsigned suspicions;    /* times that something seemed to be missing, one after the other */
     uint32_t generation;    /* grows when it begins anew */
     struct log_position at; /* handed out up to here */
     struct log_position fetched; /* in the queue up to here */

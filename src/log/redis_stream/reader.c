@@ -18,7 +18,7 @@ void reader_forget(struct in_lane *lane)
     lane->phase = PHASE_NONE;
     lane->generation++;
     lane->given_count = 0;
-    lane->is_suspect = false;
+    lane->suspicions = 0;
     lane->fault = ERR_OK;
 }
 

@@ -297,7 +297,7 @@ TEST(what_another_reader_was_given_meanwhile_is_claimed)
     view_all(&view, log, &source);
     struct log *writer = open_at(direct, false);
     memset(source.ticket, 0, sizeof(source.ticket));
-    for (unsigned i = 0; i < 10; i++) {
+    for (unsigned i = 0; i < 100; i++) {
         source_append(&source, writer, 8, 1);
         redisReply *reply = ask("XREADGROUP GROUP tally stale COUNT 1 STREAMS %s >", key_of(8));
         freeReplyObject(reply);
