@@ -8,11 +8,11 @@ SOURCES = $(shell git ls-files '*.c' '*.h')
 SCRIPTS = $(shell git ls-files '*.sh' .ci/run)
 
 .DEFAULT_GOAL := menu
-.PHONY: menu run build test check bench soak format clean \
+.PHONY: menu run build test check bench screenshots soak format clean \
         check-format check-scripts tidy cppcheck asan tsan
 
 menu:
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1 \2/p' Makefile | awk '{ printf "  %s %-8s", $$1, $$2; \
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1 \2/p' Makefile | awk '{ printf "  %s %-11s", $$1, $$2; \
 	  $$1 = $$2 = ""; print $$0 }'
 
 run: build ## build what is missing and start tallyd; ARGS="--help" passes flags
@@ -38,6 +38,10 @@ bench: build ## measure against Redis, print the table; ARGS passes flags
 	@tools/setup.sh bench
 	@cmake --build --preset release
 	@bench/run $(ARGS)
+
+screenshots: build ## pictures of the web page, in build/screenshots
+	@tools/setup.sh test
+	@npm --prefix web run --silent screenshots
 
 soak: ## hours of simulation, kills, faults and fuzzing; CONTRIBUTING.md has its bounds
 	@tools/soak.sh

@@ -2,7 +2,9 @@
 
 import { lazy, Suspense, useEffect, useState } from "react";
 import { ask, hasPassword, setPassword } from "./lib/api";
+import { burst, useBurst } from "./lib/burst";
 import { changes } from "./lib/changes";
+import { exact } from "./lib/format";
 import { useStored, useStreamState } from "./lib/hooks";
 import { Link, usePlace } from "./lib/router";
 import { Button, Field, fieldLook } from "./parts/basics";
@@ -125,6 +127,25 @@ function SignIn() {
   );
 }
 
+/** A burst goes on while one looks at what it does. */
+function BurstNote() {
+  const [page] = usePlace();
+  const state = useBurst();
+  if (!state || page === undefined) return null; // the feed has it beside the post
+  return (
+    <div className="sticky top-14 z-20 flex flex-wrap items-center gap-x-4 gap-y-1 border-b border-line bg-accent-soft px-4 py-2 text-sm text-accent-text lg:top-0 lg:px-8">
+      <span className="min-w-0 font-medium break-words">{state.item} goes viral</span>
+      <progress className="bar max-w-48 min-w-20 flex-1" max={state.wanted} value={state.sent} aria-label="Likes sent" />
+      <span className="tabular-nums">{exact(String(state.sent))} of {exact(String(state.wanted))} likes</span>
+      <Link to={["counters", `${state.item}/like`]} className="underline">Shards</Link>
+      <Link to={["pipeline"]} className="underline">Pipeline</Link>
+      <button type="button" className="rounded px-2 py-1 font-medium hover:bg-panel" onClick={() => (state.isOver ? burst.forget() : burst.stop())}>
+        {state.isOver ? "Close" : "Stop"}
+      </button>
+    </div>
+  );
+}
+
 function Here() {
   const [page = "", id] = usePlace();
   switch (page) {
@@ -135,7 +156,7 @@ function Here() {
     case "counters":
       return id === undefined ? <Counters /> : <Counter key={id} id={id} />;
     case "pipeline":
-      return <Pipeline />;
+      return <Pipeline list={id} />;
     case "users":
       return <Users user={id} />;
     default:
@@ -169,7 +190,8 @@ export function App() {
             The server cannot be reached. What you see may be old; the page goes on by itself when it is back.
           </div>
         )}
-        <main id="main" tabIndex={-1} className="mx-auto w-full max-w-6xl px-4 pt-6 pb-24 outline-none lg:px-8 lg:pb-10">
+        <BurstNote />
+        <main id="main" tabIndex={-1} className="mx-auto w-full max-w-7xl px-4 pt-6 pb-24 outline-none lg:px-8 lg:pb-10">
           <Suspense fallback={<p className="text-sm text-soft">Loading…</p>}>
             <Here />
           </Suspense>

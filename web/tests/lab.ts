@@ -1,6 +1,6 @@
 // What the tests in a browser need: a tallyd of their own, the system's Chromium, and a check that all is well.
 
-import { spawn, type ChildProcess } from "node:child_process";
+import { execFileSync, spawn, type ChildProcess } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
 import { createServer } from "node:net";
@@ -81,6 +81,11 @@ export class Tallyd {
     return (await answer.json()) as T;
   }
 
+  /** Behind the server's back: what makes its store refuse something, for example. */
+  sql(statement: string): string {
+    return execFileSync("sqlite3", ["-cmd", ".timeout 10000", join(this.folder, "data/tally.db"), statement], { encoding: "utf8" });
+  }
+
   async lines(lines: unknown[]): Promise<void> {
     const answer = await fetch(`${this.url}/v1/batch`, {
       method: "POST",
@@ -116,7 +121,7 @@ export async function open(url: string, options: BrowserContextOptions = {}, exp
   const complaints: string[] = [];
   page.on("pageerror", (error) => complaints.push(String(error)));
   page.on("console", (message) => {
-    if (message.type() === "error" && !expects.test(message.text())) complaints.push(message.text());
+    if (message.type() === "error" && !expects.test(message.text())) complaints.push(`${message.text()} ${message.location().url}`);
   });
   page.on("request", (request) => {
     if (new URL(request.url()).hostname !== "127.0.0.1") complaints.push(`asks ${request.url()}`);

@@ -47,12 +47,13 @@ export function recent(samples: Samples, seconds: number): Samples {
   return next;
 }
 
-export function useFigures(): { samples: Samples; problem: Problem | undefined } {
+/** The last hour, or the last `seconds`, as far as the clocks of browser and server agree. */
+export function useFigures(seconds?: number): { samples: Samples; problem: Problem | undefined } {
   const [state, setState] = useState<{ samples: Samples; problem?: Problem }>(() => ({ samples: noSamples() }));
   useEffect(() => {
     const stop = new AbortController();
     let timer: ReturnType<typeof setTimeout>;
-    let since: number | null = null;
+    let since: number | null = seconds === undefined ? null : Date.now() - seconds * 1000;
     const round = async () => {
       try {
         const answer: Answer = await call<Answer>(`/v1/figures${query({ since })}`, { signal: stop.signal });
@@ -69,6 +70,6 @@ export function useFigures(): { samples: Samples; problem: Problem | undefined }
       stop.abort();
       clearTimeout(timer);
     };
-  }, []);
+  }, [seconds]);
   return { samples: state.samples, problem: state.problem };
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { ago, bytes, compact, duration, exact, figure, plus } from "./format";
+import { ago, bytes, changeText, compact, duration, exact, figure, plus } from "./format";
 
 describe("compact", () => {
   it.each([
@@ -37,4 +37,10 @@ it("writes sizes and times with their units", () => {
 
 it("adds beyond what a double can hold", () => {
   expect(plus("9007199254740993", 1)).toBe("9007199254740994");
+});
+
+it("says what changed, of a counter or of the reactions of an item", () => {
+  expect(["5", "-1234", '{"like":2,"dislike":-1}', "{}", "what?", "{broken"].map(changeText)).toEqual([
+    "+5", "−1,234", "+2 like, −1 dislike", "", "what?", "{broken",
+  ]);
 });

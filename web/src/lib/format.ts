@@ -68,6 +68,22 @@ export function moment(time: string | number): string {
   return new Date(time).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
 }
 
+/** The time of day, to the second. */
+export function clock(time: string | number): string {
+  return new Date(time).toLocaleTimeString(undefined, { hour12: false });
+}
+
+/** What changed, of a counter or of the reactions of an item: "5" -> "+5", {"like":2,"dislike":-1} -> "+2 like, −1 dislike" */
+export function changeText(delta: string): string {
+  const signed = (value: string) => (value.startsWith("-") ? `−${exact(value.slice(1))}` : `+${exact(value)}`);
+  if (!delta.startsWith("{")) return /^-?\d+$/.test(delta) ? signed(delta) : delta;
+  try {
+    return Object.entries(JSON.parse(delta) as Record<string, number>).map(([kind, count]) => `${signed(String(count))} ${kind}`).join(", ");
+  } catch {
+    return delta;
+  }
+}
+
 /** Sums of counts, which may be beyond what a double can hold. */
 export function plus(value: string, amount: number): string {
   return (BigInt(value) + BigInt(amount)).toString();

@@ -21,6 +21,18 @@ export function useStreamState(): StreamState {
   );
 }
 
+/** Whether there is room for it, as CSS would say: what is not shown need not be asked for. */
+export function useMedia(query: string): boolean {
+  return useSyncExternalStore(
+    (listener) => {
+      const media = matchMedia(query);
+      media.addEventListener("change", listener);
+      return () => media.removeEventListener("change", listener);
+    },
+    () => matchMedia(query).matches,
+  );
+}
+
 /** Something small that this browser remembers. */
 export function useStored(name: string, first: string): [string, (value: string) => void] {
   const key = `tally.${name}`;

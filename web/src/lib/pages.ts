@@ -10,29 +10,46 @@ export interface Paged<T> {
   problem: Problem | undefined;
   more: () => void;
   reload: () => void;
+  /** Somebody reads in the middle of it: nothing may move under the eyes. */
+  hold: (isHeld: boolean) => void;
+}
+
+interface State<T> {
+  question: string;
+  rows: T[];
+  cursor: string | null;
+  isWhole: boolean;
+  isLoading: boolean;
+  problem?: Problem;
 }
 
 const PAGES_AT_ONCE = 20; // a page may be empty and yet not the last
+const AGAIN_MS = 2000;
 
-/** Loads the first page when the question changes, and the next ones when asked. */
+function nothingOf<T>(question: string): State<T> {
+  return { question, rows: [], cursor: null, isWhole: false, isLoading: true };
+}
+
+/** Loads the first page when the question changes, and the next ones when asked. With `everyMs` the first is loaded anew every so
+ * often, unless it is held. Goes on by itself when the server was down. */
 export function usePaged<T>(
   load: (cursor: string | null, signal: AbortSignal) => Promise<Page & { rows: T[] }>,
   question: string,
+  everyMs = 0,
 ): Paged<T> {
-  const [state, setState] = useState<{ rows: T[]; cursor: string | null; isWhole: boolean; isLoading: boolean; problem?: Problem }>(
-    { rows: [], cursor: null, isWhole: false, isLoading: true });
-  const [turn, setTurn] = useState(0);
+  const [state, setState] = useState<State<T>>(() => nothingOf(question));
   const latest = useRef(load);
   latest.current = load;
   const stop = useRef<AbortController>(undefined);
-  const busy = useRef(false);
+  const isBusy = useRef(false);
+  const isHeld = useRef(false);
   const now = useRef(state);
   now.current = state;
 
-  const run = useCallback(async (from: string | null, before: T[]) => {
+  const run = useCallback(async (from: string | null, before: T[], isQuiet = false) => {
     const signal = stop.current!.signal;
-    busy.current = true;
-    setState((old) => ({ ...old, isLoading: true, problem: undefined }));
+    isBusy.current = true;
+    if (!isQuiet) setState((old) => ({ ...old, isLoading: true, problem: undefined }));
     try {
       const rows = [...before];
       let cursor = from;
@@ -42,29 +59,51 @@ export function usePaged<T>(
         cursor = page.cursor;
         if (cursor === null || page.rows.length > 0) break;
       }
-      if (!signal.aborted) setState({ rows, cursor, isWhole: cursor === null, isLoading: false });
+      const isLate = signal.aborted || (isQuiet && isHeld.current);
+      if (!isLate) setState((old) => ({ question: old.question, rows, cursor, isWhole: cursor === null, isLoading: false }));
     } catch (error) {
       if (!signal.aborted) setState((old) => ({ ...old, isLoading: false, problem: asProblem(error) }));
     } finally {
-      if (!signal.aborted) busy.current = false;
+      if (!signal.aborted) isBusy.current = false;
     }
   }, []);
 
   useEffect(() => {
     const ours = new AbortController();
     stop.current = ours;
-    busy.current = false;
-    setState({ rows: [], cursor: null, isWhole: false, isLoading: true });
+    isBusy.current = isHeld.current = false;
+    setState(nothingOf(question));
     void run(null, []);
     return () => ours.abort();
-  }, [question, turn, run]);
+  }, [question, run]);
 
+  useEffect(() => {
+    if (!everyMs) return;
+    const timer = setInterval(() => {
+      if (!isBusy.current && !isHeld.current && !document.hidden) void run(null, [], true);
+    }, everyMs);
+    return () => clearInterval(timer);
+  }, [everyMs, run]);
+
+  const problem = state.problem;
+  useEffect(() => {
+    if (everyMs || !problem?.mayTryAgain) return;
+    const timer = setTimeout(() => void run(now.current.cursor, now.current.cursor === null ? [] : now.current.rows), AGAIN_MS);
+    return () => clearTimeout(timer);
+  }, [everyMs, problem, run]);
+
+  const shown = state.question === question ? state : nothingOf<T>(question);
   return {
-    ...state,
-    problem: state.problem,
+    rows: shown.rows,
+    isLoading: shown.isLoading,
+    isWhole: shown.isWhole,
+    problem: shown.problem,
     more: useCallback(() => {
-      if (!busy.current && !now.current.isWhole && now.current.cursor !== null) void run(now.current.cursor, now.current.rows);
+      if (!isBusy.current && !now.current.isWhole && now.current.cursor !== null) void run(now.current.cursor, now.current.rows);
     }, [run]),
-    reload: useCallback(() => setTurn((n) => n + 1), []),
+    reload: useCallback(() => void run(null, []), [run]),
+    hold: useCallback((held: boolean) => {
+      isHeld.current = held;
+    }, []),
   };
 }

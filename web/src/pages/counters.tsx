@@ -2,7 +2,7 @@
 
 import { useCallback, useDeferredValue, useEffect, useMemo, useState } from "react";
 import { call, newKey, query, type Counts, type Page } from "../lib/api";
-import { exact } from "../lib/format";
+import { compact, exact } from "../lib/format";
 import { useLive } from "../lib/hooks";
 import { usePaged } from "../lib/pages";
 import { Link } from "../lib/router";
@@ -26,7 +26,7 @@ interface Row {
 
 type Sort = "id" | "value" | "none";
 
-const COLUMNS = "grid-cols-[minmax(0,1fr)_7rem_5rem] sm:grid-cols-[minmax(0,1fr)_10rem_8rem_6rem]";
+const COLUMNS = "grid-cols-[minmax(0,1fr)_7rem_5rem] sm:grid-cols-[minmax(0,1fr)_14rem_7rem_6rem]";
 const PAGE = 1000;
 const MOST = 100_000; // more than that nobody looks through
 
@@ -77,9 +77,16 @@ function SortHead({ name, sort, now, isDown, onSort, className = "" }: {
   );
 }
 
+/** Lights up for a moment when it moves: it is another element then, and its animation begins anew. */
 function LiveCount({ row }: { row: Row }) {
   const live = useLive(row.id);
-  return <Count value={live ?? row.value} className="font-medium" />;
+  const value = live ?? row.value;
+  return (
+    <span key={value} className={`rounded px-1.5 py-1 font-medium ${value === row.value ? "" : "just-changed"}`}>
+      <Count value={value} className="sm:hidden" />
+      <span className="hidden tabular-nums sm:inline" title={exact(value)}>{value.length > 18 ? compact(value) : exact(value)}</span>
+    </span>
+  );
 }
 
 export default function Counters() {
@@ -109,16 +116,17 @@ export default function Counters() {
   const foot = `${exact(String(rows.length))} counters${isWhole ? "" : isFull ? "; there are more: narrow the search" : ", loading more…"}`;
   return (
     <>
-      <PageTitle title="Counters" aside={<Button icon="check" onClick={() => void recount()}>Recount these</Button>}>
-        Everything that is counted, in memory or not. Values move while you look at them.
-      </PageTitle>
-      {task !== undefined && <div className="mb-4"><TaskNote task={task} /></div>}
-      <form role="search" className="mb-4 max-w-md" onSubmit={(event) => event.preventDefault()}>
-        <Field label="Part of a name, or a pattern such as video*/like">
-          <input type="search" className={fieldLook} value={typed} spellCheck={false} autoComplete="off" placeholder="*"
-            onChange={(event) => setTyped(event.target.value)} />
-        </Field>
+      <PageTitle title="Counters">Everything that is counted, in memory or not. Values move while you look at them.</PageTitle>
+      <form role="search" className="mb-4 flex flex-wrap items-end gap-3" onSubmit={(event) => event.preventDefault()}>
+        <div className="min-w-56 flex-1 sm:max-w-md">
+          <Field label="Part of a name, or a pattern such as video*/like">
+            <input type="search" className={fieldLook} value={typed} spellCheck={false} autoComplete="off" placeholder="*"
+              onChange={(event) => setTyped(event.target.value)} />
+          </Field>
+        </div>
+        <Button icon="check" onClick={() => void recount()}>Recount these</Button>
       </form>
+      {task !== undefined && <div className="mb-4"><TaskNote task={task} /></div>}
       {listed.problem && <div className="mb-4"><Trouble problem={listed.problem} onAgain={listed.reload} /></div>}
       <Card>
         {rows.length === 0 && isWhole ? (

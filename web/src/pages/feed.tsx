@@ -1,16 +1,26 @@
 // The feed: posts that people like and dislike, as on a social site.
 
-import { useCallback, useEffect, useMemo, useRef, useState, useSyncExternalStore } from "react";
-import { api, call, type Counts, type Problem } from "../lib/api";
-import { runBurst, type BurstState } from "../lib/burst";
+import { lazy, Suspense, useCallback, useEffect, useMemo, useState, useSyncExternalStore } from "react";
+import { api, type Counts, type Problem } from "../lib/api";
+import { burst, useBurst, type BurstState } from "../lib/burst";
 import { changes } from "../lib/changes";
+import { useDescribed } from "../lib/described";
+import { last, recent, useFigures, type Samples } from "../lib/figures";
 import { compact, exact, figure } from "../lib/format";
-import { useLoaded, useStored } from "../lib/hooks";
+import { useLive, useLoaded, useMedia, useStored } from "../lib/hooks";
+import { feedUsers } from "../lib/people";
 import { ItemReactions } from "../lib/reactions";
 import { Link } from "../lib/router";
+import { useStatus, type Status } from "../lib/status";
 import { Button, Card, Count, Field, fieldLook, PageTitle, Trouble } from "../parts/basics";
+import type { Line } from "../parts/chart";
 import { Icon } from "../parts/icons";
 import { notify } from "../parts/notices";
+import { ShardsPicture } from "../parts/shards";
+import { newest, stationsOf, Way } from "../parts/way";
+
+// Counts and clicks come first, the drawing of charts when it is there.
+const Chart = lazy(() => import("../parts/chart").then((module) => ({ default: module.Chart })));
 
 interface Post {
   item: string;
@@ -26,10 +36,9 @@ const posts: Post[] = [
   { item: "post-cat", author: "Diego Alvarez", text: "The cat learned to open the fridge. We have learned to negotiate." },
 ];
 
-const users = ["ann", "ben", "cho", "dana"];
 const usualKinds = ["like", "dislike"];
 const KINDS_SHOWN = 6;
-const bursts = [1_000, 10_000, 100_000];
+const bursts = [1_000, 100_000, 1_000_000];
 
 const labels: Record<string, [give: string, take: string]> = {
   like: ["Like", "Take your like back"],
@@ -87,24 +96,12 @@ function BurstReport({ item, state, onAgain }: { item: string; state: BurstState
         </p>
         <p className="flex gap-4 font-medium text-accent-text">
           <Link to={["counters", `${item}/like`]} className="hover:underline">See its shards</Link>
-          <Link to={["overview"]} className="hover:underline">Watch the server</Link>
+          <Link to={["pipeline"]} className="hover:underline">Watch the pipeline</Link>
         </p>
       </div>
       {state.problem && <Trouble problem={state.problem} onAgain={onAgain} />}
     </div>
   );
-}
-
-function useBurst(item: string) {
-  const [state, setState] = useState<BurstState>();
-  const stop = useRef<AbortController>(undefined);
-  useEffect(() => () => stop.current?.abort(), []);
-  const start = (size: number) => {
-    stop.current = new AbortController();
-    setState({ wanted: size, sent: 0, failed: 0, perSecond: 0, isOver: false });
-    void runBurst(item, size, stop.current.signal, setState);
-  };
-  return { state, start, stop: () => stop.current?.abort(), isRunning: state !== undefined && !state.isOver };
 }
 
 interface Known {
@@ -113,14 +110,20 @@ interface Known {
   at: string;
 }
 
-function PostCard({ post, user, kinds, known, burstSize }: {
+function PostCard({ post, user, kinds, known, burstSize, onTouch }: {
   post: Post;
   user: string;
   kinds: string[];
   known: Known | undefined;
   burstSize: number;
+  onTouch: (item: string) => void;
 }) {
-  const burst = useBurst(post.item);
+  const anyBurst = useBurst();
+  const ours = anyBurst?.item === post.item ? anyBurst : undefined;
+  const goViral = () => {
+    onTouch(post.item);
+    burst.start(post.item, burstSize);
+  };
   const onProblem = useCallback(
     (problem: Problem, wanted: string | null) =>
       notify("bad", `${wanted ? `Your ${wanted}` : "Your change"} on ${post.author}’s post was not taken: ${problem.text}`),
@@ -152,18 +155,18 @@ function PostCard({ post, user, kinds, known, burstSize }: {
         <div className="flex flex-wrap items-center gap-2">
           {kinds.map((kind) => (
             <ReactionButton key={kind} kind={kind} count={shown.isKnown ? shown.counts[kind] ?? "0" : undefined} isHeld={shown.held === kind} isKnown={shown.isKnown}
-              onClick={() => reactions.click(kind)} />
+              onClick={() => { onTouch(post.item); reactions.click(kind); }} />
           ))}
           {shown.held && <span className="text-xs text-soft">{pastOf(shown.held)} by you</span>}
           <span className="grow" />
-          {burst.isRunning ? (
-            <Button look="quiet" icon="close" onClick={burst.stop}>Stop</Button>
+          {ours && !ours.isOver ? (
+            <Button icon="close" onClick={() => burst.stop()}>Stop</Button>
           ) : (
-            <Button look="quiet" icon="rocket" onClick={() => burst.start(burstSize)}>Go viral</Button>
+            <Button icon="rocket" onClick={goViral}>Go viral</Button>
           )}
         </div>
       </article>
-      {burst.state && <BurstReport item={post.item} state={burst.state} onAgain={() => burst.start(burstSize)} />}
+      {ours && <BurstReport item={post.item} state={ours} onAgain={goViral} />}
     </Card>
   );
 }
@@ -178,7 +181,7 @@ function UserPicker({ user, onChange }: { user: string; onChange: (user: string)
         <input className={fieldLook} value={typed} list="users" maxLength={256} autoComplete="off" spellCheck={false}
           onChange={(event) => setTyped(event.target.value)} onBlur={take} />
       </Field>
-      <datalist id="users">{users.map((name) => <option key={name} value={name} />)}</datalist>
+      <datalist id="users">{feedUsers.map((name) => <option key={name} value={name} />)}</datalist>
     </form>
   );
 }
@@ -198,14 +201,77 @@ async function loadKnown(user: string, kinds: string[]): Promise<Map<string, Kno
   ]));
 }
 
+// ---- what happens behind it ----
+
+function ShardsOf({ id }: { id: string }) {
+  const about = useDescribed(id, 1000).data;
+  return about && <ShardsPicture shards={about.shards} home={about.home} values={about.shard_values} />;
+}
+
+/** Of what was touched last: going viral spreads it. */
+function Shards({ item }: { item: string }) {
+  const id = `${item}/like`;
+  const value = useLive(id);
+  return (
+    <Card title="Its shards" aside={<Link to={["counters", id]} className="truncate font-mono text-xs text-accent-text hover:underline">{id}</Link>}>
+      <div className="flex min-h-32 flex-col gap-3 p-4">
+        <p className="text-2xl font-semibold tabular-nums">{exact(value ?? "0")}</p>
+        {value && value !== "0" ? <ShardsOf id={id} /> : <p className="text-xs text-soft">{value !== undefined && "Nobody likes it yet."}</p>}
+      </div>
+    </Card>
+  );
+}
+
+function Behind({ samples, status, item }: { samples: Samples; status: Status | undefined; item: string }) {
+  const times = samples.time as number[];
+  const lines = useMemo<Line[]>(() => [{ name: "writes", colour: "accent", values: samples.writes }], [samples]);
+  return (
+    <div className="sticky top-6 flex flex-col gap-4">
+      <Card title="What happens now" aside={<Link to={["pipeline"]} className="text-xs text-accent-text hover:underline">The pipeline</Link>}>
+        <div className="flex flex-col gap-4 p-4">
+          <div className="h-10">
+            <Suspense><Chart label="Writes per second, the last minute" times={times} lines={lines} text={figure} isBare /></Suspense>
+          </div>
+          <Way stations={stationsOf(samples, status?.forms)} isColumn />
+        </div>
+      </Card>
+      <Shards item={item} />
+    </div>
+  );
+}
+
+/** The same in a line, where there is no room beside the posts. */
+function BehindInShort({ samples }: { samples: Samples }) {
+  const told: [string, string][] = [
+    ["writes per second", newest(samples, "writes", figure)],
+    ["on the way to the store", newest(samples, "lag_events", figure)],
+    ["the log on disk within", newest(samples, "sync_us", (us) => `${figure(us / 1000)} ms`, "idle")],
+  ];
+  const isMoving = (last(samples, "writes") ?? 0) > 0;
+  return (
+    <Link to={["pipeline"]} className="mb-4 grid grid-cols-3 gap-3 rounded-xl border border-line bg-panel p-3 hover:bg-raised">
+      {told.map(([name, value]) => (
+        <span key={name} className="min-w-0">
+          <span className={`block font-semibold tabular-nums ${isMoving ? "text-accent-text" : ""}`}>{value}</span>
+          <span className="block text-xs text-soft">{name}</span>
+        </span>
+      ))}
+    </Link>
+  );
+}
+
 export function Feed() {
-  const [user, setUser] = useStored("user", users[0]!);
+  const [user, setUser] = useStored("user", feedUsers[0]!);
   const [burstSize, setBurstSize] = useStored("burst", String(bursts[1]));
-  const status = useLoaded(() => call<{ kinds: string[] }>("/v1/status"), "kinds");
+  const [touched, setTouched] = useState(burst.state?.item ?? posts[0]!.item);
+  const isWide = useMedia("(width >= 80rem)"); // as the classes xl:
+  const { samples } = useFigures(60);
+  const minute = useMemo(() => recent(samples, 60), [samples]);
+  const status = useStatus();
   const kinds = useMemo(() => status.data?.kinds.slice(0, KINDS_SHOWN) ?? [], [status.data]);
   const known = useLoaded(() => loadKnown(user, kinds), `${user} ${kinds.join(" ")}`);
   return (
-    <div className="mx-auto max-w-2xl">
+    <div className="mx-auto max-w-2xl xl:max-w-none">
       <PageTitle title="Feed" aside={
         <div className="flex gap-3">
           <Field label="Going viral is">
@@ -216,14 +282,19 @@ export function Feed() {
           <UserPicker user={user} onChange={setUser} />
         </div>
       }>
-        Each click is one event on its way through Tally. Open this page twice: both see the same numbers move.
+        Tally counts likes, votes and views: each once, safe on disk before it says so, and provable later. Like a post, or let one go viral, and watch.
+        Open this page twice: both see the same numbers move.
       </PageTitle>
-      <div className="flex flex-col gap-4">
-        {known.problem && <Trouble problem={known.problem} onAgain={known.reload} />}
-        {posts.map((post) => (
-          <PostCard key={post.item} post={post} user={user} kinds={kinds.length ? kinds : usualKinds} known={known.data?.get(post.item)}
-            burstSize={Number(burstSize)} />
-        ))}
+      {!isWide && <BehindInShort samples={minute} />}
+      <div className="grid items-start gap-4 xl:grid-cols-[minmax(0,1fr)_22rem] xl:gap-6">
+        <div className="flex min-w-0 flex-col gap-4">
+          {known.problem && <Trouble problem={known.problem} onAgain={known.reload} />}
+          {posts.map((post) => (
+            <PostCard key={post.item} post={post} user={user} kinds={kinds.length ? kinds : usualKinds} known={known.data?.get(post.item)}
+              burstSize={Number(burstSize)} onTouch={setTouched} />
+          ))}
+        </div>
+        {isWide && <aside aria-label="What happens behind it" className="h-full"><Behind samples={minute} status={status.data} item={touched} /></aside>}
       </div>
     </div>
   );

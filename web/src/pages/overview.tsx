@@ -1,28 +1,14 @@
 // How the server is: what it does each second, how long that takes, and whether all of it is well.
 
 import { useMemo, useState } from "react";
-import { call } from "../lib/api";
-import { last, recent, useFigures, type Column, type Samples } from "../lib/figures";
+import { recent, useFigures, type Column, type Samples } from "../lib/figures";
 import { ago, bytes, compact, duration, exact, figure, moment } from "../lib/format";
-import { useLoaded } from "../lib/hooks";
-import { Badge, Card, Field, fieldLook, PageTitle, Trouble, Waiting } from "../parts/basics";
-import { Chart, type Line } from "../parts/chart";
+import { Link } from "../lib/router";
+import { useStatus, type Status } from "../lib/status";
+import { Badge, Card, Field, fieldLook, PageTitle, Trouble, Waiting, type Tone } from "../parts/basics";
+import { Chart, type Colour, type Line } from "../parts/chart";
 import { Icon } from "../parts/icons";
-
-interface Status {
-  version: string;
-  started: string;
-  workers: number;
-  counters: number;
-  items: number;
-  members: number;
-  ack: string;
-  forms: { hot: string; log: string; store: string | null };
-  disk: { free_bytes: number; size_bytes: number } | null;
-  resident_bytes: number;
-  parts: { name: string; ok: boolean; needed: boolean; reason: string }[];
-  pipeline: { pending: number; succeeded: number; retrying: number; dead_letters: number } | null;
-}
+import { ms, newest } from "../parts/way";
 
 const spans = { "60": "the last minute", "600": "the last 10 minutes", "3600": "the last hour" };
 
@@ -34,105 +20,138 @@ const acks: Record<string, string> = {
   memory: "answers wait for nothing",
 };
 
-const ms = (us: number) => duration(us / 1000);
+// ---- health ----
+
+const partNames: Record<string, string> = { open: "Doors", hot: "Counters", log: "Log", store: "Store" };
+
+function verdict(parts: Status["parts"]): { tone: Tone; text: string } {
+  if (parts.some((part) => !part.ok && part.needed)) return { tone: "bad", text: "Writes are not possible" };
+  if (parts.some((part) => !part.ok)) return { tone: "warn", text: "Works, but a part is down" };
+  return { tone: "good", text: "All is well" };
+}
+
+const verdictLooks: Partial<Record<Tone, string>> = { good: "bg-good-soft text-good", warn: "bg-warn-soft text-warn", bad: "bg-bad-soft text-bad" };
+
+function Health({ status }: { status: Status | undefined }) {
+  const { tone, text } = status ? verdict(status.parts) : { tone: "plain" as const, text: "…" };
+  const rows: [string, string | undefined, string?][] = [
+    ["Durability", status && status.ack, status && acks[status.ack]],
+    ["Counters live in", status?.forms.hot],
+    ["Log", status?.forms.log],
+    ["Store", status && (status.forms.store ?? "none")],
+    ["Running", status && ago(status.started).replace(" ago", ""), status && `since ${moment(status.started)}`],
+    ["Version", status?.version, status && `${status.workers} worker${status.workers === 1 ? "" : "s"}`],
+  ];
+  return (
+    <section aria-label="Health" className="rounded-xl border border-line bg-panel">
+      <div className="flex min-h-16 flex-wrap items-center gap-x-6 gap-y-2 border-b border-line px-4 py-3">
+        <p className="flex items-center gap-3 font-semibold">
+          <span className={`grid size-9 place-items-center rounded-full ${verdictLooks[tone] ?? "bg-raised text-soft"}`}><Icon name={tone === "good" ? "check" : "warning"} /></span>
+          {text}
+        </p>
+        <ul className="flex flex-wrap gap-2" aria-label="Parts">
+          {status?.parts.map((part) => (
+            <li key={part.name}>
+              <Badge tone={part.ok ? "good" : part.needed ? "bad" : "warn"}>
+                <Icon name={part.ok ? "check" : "warning"} className="size-3.5" />{partNames[part.name] ?? part.name}{part.ok ? "" : `: ${part.reason}`}
+              </Badge>
+            </li>
+          ))}
+        </ul>
+      </div>
+      <dl className="grid grid-cols-2 gap-x-4 gap-y-3 px-4 py-3 sm:grid-cols-3 xl:grid-cols-6">
+        {rows.map(([name, value, note]) => (
+          <div key={name} className="min-h-13 min-w-0">
+            <dt className="text-xs text-soft">{name}</dt>
+            <dd className="truncate text-sm font-medium">{value ?? <Waiting />}</dd>
+            <dd className="truncate text-xs text-soft" title={note}>{note}</dd>
+          </div>
+        ))}
+      </dl>
+    </section>
+  );
+}
 
 // ---- figures ----
 
-function Figure({ name, value, note }: { name: string; value: string | undefined; note?: string }) {
+interface Told {
+  name: string;
+  value: string | undefined;
+  note?: string;
+}
+
+function Figure({ name, value, note, samples, column, colour = "accent" }: Told & { samples: Samples; column: Column; colour?: Colour }) {
+  const lines = useMemo<Line[]>(() => [{ name, colour, values: samples[column] }], [name, colour, samples, column]);
+  const times = samples.time as number[];
   return (
-    <div className="rounded-xl border border-line bg-panel px-4 py-3">
+    <div className="rounded-xl border border-line bg-panel px-4 pt-3 pb-2">
       <p className="text-xs text-soft">{name}</p>
-      <p className="mt-0.5 text-xl font-semibold tracking-tight tabular-nums">{value ?? <Waiting className="h-6 w-16" />}</p>
+      <div className="flex items-end justify-between gap-3">
+        <p className="min-h-8 text-2xl font-semibold tracking-tight whitespace-nowrap tabular-nums">{value ?? <Waiting className="h-6 w-16" />}</p>
+        <div className="hidden h-10 w-24 shrink sm:block"><Chart label={`${name}, the last minute`} times={times} lines={lines} text={figure} isBare /></div>
+      </div>
       <p className="min-h-4 truncate text-xs text-soft">{note}</p>
     </div>
   );
 }
 
-function textOf(samples: Samples, column: Column, text: (value: number) => string): string | undefined {
-  if (samples.time.length === 0) return undefined;
-  const value = last(samples, column);
-  return value === null ? "–" : text(value);
-}
-
-function Figures({ samples, status }: { samples: Samples; status: Status | undefined }) {
-  const at = (column: Column, text: (value: number) => string) => textOf(samples, column, text);
-  const disk = status?.disk;
+function Figures({ samples }: { samples: Samples }) {
+  const minute = useMemo(() => recent(samples, 60), [samples]);
+  const isKnown = samples.time.length > 0;
+  const at = (column: Column, text: (value: number) => string) => (isKnown ? newest(samples, column, text) : undefined);
   return (
-    <div className="grid grid-cols-2 gap-3 md:grid-cols-4">
-      <Figure name="Writes per second" value={at("writes", figure)} note={`99 % within ${at("write_p99_us", ms) ?? "…"}`} />
-      <Figure name="Reads per second" value={at("reads", figure)} note={`99 % within ${at("read_p99_us", ms) ?? "…"}`} />
-      <Figure name="On the way to the store" value={at("lag_events", figure)} note={`events, ${at("lag_ms", duration) ?? "…"} behind`} />
-      <Figure name="Connections" value={at("connections", figure)} />
-      <Figure name="Counters" value={status && compact(String(status.counters + status.items))}
-        note={status && `${compact(String(status.members))} reactions`} />
-      <Figure name="Memory" value={at("resident_bytes", bytes)} note={`${at("hot_bytes", bytes) ?? "…"} of it counters`} />
-      <Figure name="On disk" value={at("store_bytes", bytes)} note={`and ${at("log_bytes", bytes) ?? "…"} of log`} />
-      <Figure name="Free space" value={status && (disk ? bytes(disk.free_bytes) : "–")} note={disk ? `of ${bytes(disk.size_bytes)}` : undefined} />
+    <div className="grid grid-cols-2 gap-3 xl:grid-cols-4">
+      <Figure name="Writes per second" value={at("writes", figure)} note={`half within ${at("write_p50_us", ms) ?? "…"}`} samples={minute} column="writes" />
+      <Figure name="Reads per second" value={at("reads", figure)} note={`half within ${at("read_p50_us", ms) ?? "…"}`} samples={minute} column="reads" colour="good" />
+      <Figure name="99 % of writes within" value={at("write_p99_us", ms)} note={`reads: ${at("read_p99_us", ms) ?? "…"}`} samples={minute} column="write_p99_us" colour="warn" />
+      <Figure name="On the way to the store" value={at("lag_events", figure)} note={`events, ${at("lag_ms", duration) ?? "…"} behind`} samples={minute} column="lag_events" />
     </div>
   );
 }
 
-// ---- health ----
-
-const partNames: Record<string, string> = { open: "doors", hot: "counters", log: "log", store: "store" };
-
-function Health({ status }: { status: Status }) {
-  return (
-    <Card title="Health">
-      <ul className="divide-y divide-line">
-        {status.parts.map((part) => (
-          <li key={part.name} className="flex items-center gap-3 px-4 py-2.5 text-sm">
-            <span className={part.ok ? "text-good" : part.needed ? "text-bad" : "text-warn"}><Icon name={part.ok ? "check" : "warning"} /></span>
-            <span className="font-medium">{partNames[part.name] ?? part.name}</span>
-            <span className="min-w-0 flex-1 text-right break-words text-soft">{part.ok ? "well" : part.reason}</span>
-          </li>
-        ))}
-      </ul>
-    </Card>
-  );
-}
-
-function About({ status }: { status: Status }) {
-  const rows: [string, string][] = [
-    ["Durability", `${status.ack}: ${acks[status.ack] ?? ""}`],
-    ["Counters live in", status.forms.hot],
-    ["Log", status.forms.log],
-    ["Store", status.forms.store ?? "none"],
-    ["Running since", `${moment(status.started)} (${ago(status.started)})`],
-    ["Version", `${status.version}, ${status.workers} worker${status.workers === 1 ? "" : "s"}`],
+/** What is there, and what became of the events. */
+function Totals({ samples, status }: { samples: Samples; status: Status | undefined }) {
+  const pipeline = status?.pipeline;
+  const size = (column: Column) => newest(samples, column, bytes);
+  const told: Told[] = [
+    { name: "Counters and items", value: status && compact(String(status.counters + status.items)), note: status && `${compact(String(status.members))} reactions` },
+    { name: "Connections", value: newest(samples, "connections", figure) },
+    { name: "Memory", value: size("resident_bytes"), note: `${size("hot_bytes")} of it counters` },
+    { name: "Free disk space", value: status && (status.disk ? bytes(status.disk.free_bytes) : "–"), note: status?.disk ? `of ${bytes(status.disk.size_bytes)}` : undefined },
+  ];
+  const states: [string, number | undefined, Tone][] = [
+    ["PENDING", pipeline?.pending, "plain"],
+    ["SUCCESS", pipeline?.succeeded, "good"],
+    ["RETRYING", pipeline?.retrying, pipeline?.retrying ? "warn" : "plain"],
+    ["FAILED", pipeline?.dead_letters, pipeline?.dead_letters ? "bad" : "plain"],
   ];
   return (
-    <Card title="This server">
-      <dl className="divide-y divide-line">
-        {rows.map(([name, value]) => (
-          <div key={name} className="flex gap-3 px-4 py-2.5 text-sm">
-            <dt className="w-36 shrink-0 text-soft">{name}</dt>
-            <dd className="min-w-0 break-words">{value}</dd>
+    <div className="grid gap-3 xl:grid-cols-2">
+      <dl className="grid grid-cols-2 gap-4 rounded-xl border border-line bg-panel px-4 py-3 sm:grid-cols-4">
+        {told.map(({ name, value, note }) => (
+          <div key={name} className="min-h-15 min-w-0">
+            <dt className="truncate text-xs text-soft">{name}</dt>
+            <dd className="text-lg font-semibold tabular-nums">{value ?? <Waiting className="h-5 w-14" />}</dd>
+            <dd className="truncate text-xs text-soft">{note}</dd>
           </div>
         ))}
       </dl>
-    </Card>
-  );
-}
-
-function States({ pipeline }: { pipeline: NonNullable<Status["pipeline"]> }) {
-  const states: [string, number, "plain" | "good" | "warn" | "bad"][] = [
-    ["Pending", pipeline.pending, "plain"],
-    ["Success", pipeline.succeeded, "good"],
-    ["Retrying", pipeline.retrying, pipeline.retrying > 0 ? "warn" : "plain"],
-    ["Failed", pipeline.dead_letters, pipeline.dead_letters > 0 ? "bad" : "plain"],
-  ];
-  return (
-    <Card title="Events by state">
-      <ul className="divide-y divide-line">
-        {states.map(([name, count, tone]) => (
-          <li key={name} className="flex items-center justify-between px-4 py-2.5 text-sm">
-            <Badge tone={tone}>{name}</Badge>
-            <span className="font-medium tabular-nums">{exact(String(count))}</span>
-          </li>
-        ))}
-      </ul>
-    </Card>
+      <section aria-label="Events by state" className="rounded-xl border border-line bg-panel px-4 py-3">
+        <h2 className="text-xs text-soft">Events by state, as the store has taken them</h2>
+        <ul className="mt-1 grid grid-cols-2 gap-2 sm:grid-cols-4">
+          {states.map(([name, count, tone]) => (
+            <li key={name}>
+              <Link to={["pipeline", name]} className="block rounded-lg hover:bg-raised">
+                <span className="block text-lg font-semibold tabular-nums" title={count === undefined ? undefined : exact(String(count))}>
+                  {count === undefined ? "–" : compact(String(count))}
+                </span>
+                <Badge tone={tone}>{name}</Badge>
+              </Link>
+            </li>
+          ))}
+        </ul>
+      </section>
+    </div>
   );
 }
 
@@ -140,62 +159,70 @@ function States({ pipeline }: { pipeline: NonNullable<Status["pipeline"]> }) {
 
 interface Drawn {
   title: string;
-  lines: Line[];
+  lines: { column: Column; name: string; colour: Colour }[];
   text: (value: number) => string;
+  isLog?: boolean;
+  isBinary?: boolean;
 }
+
+const percentiles = (what: "write" | "read"): Drawn["lines"] => [
+  { column: `${what}_p50_us`, name: "50 %", colour: "good" },
+  { column: `${what}_p90_us`, name: "90 %", colour: "accent" },
+  { column: `${what}_p99_us`, name: "99 %", colour: "warn" },
+];
 
 const charts: Drawn[] = [
   { title: "Operations per second", text: figure, lines: [
-    { column: "writes", name: "Writes", colour: "accent" }, { column: "reads", name: "Reads", colour: "good" },
-    { column: "refused", name: "Refused", colour: "warn" }, { column: "errors", name: "Errors", colour: "bad" } ] },
-  { title: "Time of a write", text: ms, lines: [
-    { column: "write_p50_us", name: "Half within", colour: "good" }, { column: "write_p90_us", name: "90 %", colour: "accent" },
-    { column: "write_p99_us", name: "99 %", colour: "warn" } ] },
-  { title: "Time of a read", text: ms, lines: [
-    { column: "read_p50_us", name: "Half within", colour: "good" }, { column: "read_p90_us", name: "90 %", colour: "accent" },
-    { column: "read_p99_us", name: "99 %", colour: "warn" } ] },
-  { title: "Events on the way to the store", text: figure, lines: [{ column: "lag_events", name: "Events", colour: "accent" }] },
-  { title: "Events of a flush", text: figure, lines: [{ column: "flush_events", name: "Events", colour: "accent" }] },
-  { title: "Time of a flush, and of the disk", text: ms, lines: [
-    { column: "flush_us", name: "Flush", colour: "accent" }, { column: "sync_us", name: "Disk", colour: "good" } ] },
-  { title: "Memory", text: bytes, lines: [
-    { column: "resident_bytes", name: "Process", colour: "accent" }, { column: "hot_bytes", name: "Counters", colour: "good" } ] },
-  { title: "Disk", text: bytes, lines: [
-    { column: "log_bytes", name: "Log", colour: "accent" }, { column: "store_bytes", name: "Store", colour: "good" } ] },
+    { column: "writes", name: "writes", colour: "accent" }, { column: "reads", name: "reads", colour: "good" },
+    { column: "refused", name: "refused", colour: "warn" }, { column: "errors", name: "errors", colour: "bad" } ] },
+  { title: "How long a write takes", text: ms, isLog: true, lines: percentiles("write") },
+  { title: "How long a read takes", text: ms, isLog: true, lines: percentiles("read") },
+  { title: "On the way from log to store", text: figure, lines: [{ column: "lag_events", name: "events", colour: "accent" }] },
+  { title: "Size of a flush", text: figure, lines: [{ column: "flush_events", name: "events", colour: "accent" }] },
+  { title: "How long a flush takes", text: ms, isLog: true, lines: [
+    { column: "flush_us", name: "to the store", colour: "accent" }, { column: "sync_us", name: "log to disk", colour: "good" } ] },
+  { title: "Not in the store yet, or refused", text: figure, lines: [
+    { column: "pending", name: "pending", colour: "accent" }, { column: "retrying", name: "retrying", colour: "warn" },
+    { column: "dead_letters", name: "failed", colour: "bad" } ] },
+  { title: "Memory", text: bytes, isBinary: true, lines: [
+    { column: "resident_bytes", name: "process", colour: "accent" }, { column: "hot_bytes", name: "counters", colour: "good" } ] },
+  { title: "Disk", text: bytes, isBinary: true, lines: [
+    { column: "store_bytes", name: "store", colour: "accent" }, { column: "log_bytes", name: "log", colour: "good" } ] },
 ];
+
+function Drawing({ chart, samples, span }: { chart: Drawn; samples: Samples; span: string }) {
+  const lines = useMemo(() => chart.lines.map(({ column, ...line }): Line => ({ ...line, values: samples[column] })), [chart, samples]);
+  return (
+    <Card title={chart.title}>
+      <div className="pb-2">
+        <Chart label={`${chart.title}, ${span}`} times={samples.time as number[]} lines={lines} text={chart.text} isLog={chart.isLog} isBinary={chart.isBinary} />
+      </div>
+    </Card>
+  );
+}
 
 export default function Overview() {
   const { samples, problem } = useFigures();
-  const [span, setSpan] = useState("600");
+  const [span, setSpan] = useState<keyof typeof spans>("600");
   const shown = useMemo(() => recent(samples, Number(span)), [samples, span]);
-  const status = useLoaded((signal) => call<Status>("/v1/status", { signal }), "status", 2000);
+  const status = useStatus(2000);
+  const trouble = problem ?? status.problem;
   return (
     <>
       <PageTitle title="Overview" aside={
         <Field label="Charts show">
-          <select className={fieldLook} value={span} onChange={(event) => setSpan(event.target.value)}>
+          <select className={fieldLook} value={span} onChange={(event) => setSpan(event.target.value as keyof typeof spans)}>
             {Object.entries(spans).map(([seconds, name]) => <option key={seconds} value={seconds}>{name}</option>)}
           </select>
         </Field>
       }>What this server does, second by second. It remembers the last hour, also when nobody looks.</PageTitle>
-      <div className="flex flex-col gap-4">
-        {(problem ?? status.problem) && <Trouble problem={(problem ?? status.problem)!} />}
-        <Figures samples={samples} status={status.data} />
-        {status.data && (
-          <div className="grid items-start gap-4 lg:grid-cols-3">
-            <Health status={status.data} />
-            <About status={status.data} />
-            {status.data.pipeline && <States pipeline={status.data.pipeline} />}
-          </div>
-        )}
-        <div className="grid gap-4 lg:grid-cols-2">
-          {charts.map((chart) => (
-            <Card key={chart.title} title={chart.title}>
-              <div className="p-3">
-                <Chart label={`${chart.title}, ${spans[span as keyof typeof spans]}`} samples={shown} lines={chart.lines} text={chart.text} />
-              </div>
-            </Card>
-          ))}
+      <div className="flex flex-col gap-3">
+        {trouble && <Trouble problem={trouble} />}
+        <Health status={status.data} />
+        <Figures samples={samples} />
+        <Totals samples={samples} status={status.data} />
+        <div className="grid gap-3 md:grid-cols-2 xl:grid-cols-3">
+          {charts.map((chart) => <Drawing key={chart.title} chart={chart} samples={shown} span={spans[span]} />)}
         </div>
       </div>
     </>

@@ -3,6 +3,7 @@
 import { useEffect, useState } from "react";
 import { call, newKey, path, query, type Page } from "../lib/api";
 import { exact } from "../lib/format";
+import { feedUsers } from "../lib/people";
 import { usePaged } from "../lib/pages";
 import { go, Link } from "../lib/router";
 import { Badge, Button, Card, Empty, Field, fieldLook, PageTitle, Trouble } from "../parts/basics";
@@ -79,7 +80,14 @@ export default function Users({ user }: { user?: string }) {
         <Button type="submit" icon="search" look="main">Show</Button>
       </form>
       {user ? <Reactions key={user} user={user} /> : (
-        <Card><Empty icon="users" title="Whom are you looking for?">Type the id of a user as your application sends it.</Empty></Card>
+        <Card>
+          <Empty icon="users" title="Whom are you looking for?">
+            Type the id of a user as your application sends it, or look at somebody of the feed:{" "}
+            {feedUsers.map((name, i) => (
+              <span key={name}>{i > 0 && ", "}<Link to={["users", name]} className="text-accent-text underline">{name}</Link></span>
+            ))}
+          </Empty>
+        </Card>
       )}
     </>
   );

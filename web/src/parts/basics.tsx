@@ -60,7 +60,7 @@ export function Field({ label, children }: { label: string; children: ReactNode 
   );
 }
 
-type Tone = "good" | "warn" | "bad" | "plain" | "accent";
+export type Tone = "good" | "warn" | "bad" | "plain" | "accent";
 
 const tones: Record<Tone, string> = {
   good: "bg-good-soft text-good",
@@ -119,7 +119,7 @@ export function PageTitle({ title, children, aside }: { title: string; children?
     <div className="mb-5 flex flex-wrap items-end justify-between gap-3">
       <div className="min-w-64 flex-1">
         <h1 className="text-xl font-semibold tracking-tight break-words">{title}</h1>
-        {children && <p className="mt-1 max-w-prose text-sm text-soft">{children}</p>}
+        {children && <p className="mt-1 max-w-3xl text-sm text-soft">{children}</p>}
       </div>
       {aside}
     </div>

@@ -1,73 +1,134 @@
-// A chart of samples over time, drawn by uPlot on a canvas: an hour of seconds costs nothing.
+// A chart of values over time, drawn by uPlot on a canvas: an hour of seconds costs nothing.
 
-import { useEffect, useRef } from "react";
+import { useEffect, useRef, useState } from "react";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
-import type { Column, Samples } from "../lib/figures";
+
+export type Colour = "accent" | "good" | "warn" | "bad" | "soft";
 
 export interface Line {
-  column: Column;
   name: string;
-  colour: "accent" | "good" | "warn" | "bad" | "soft";
+  colour: Colour;
+  values: (number | null)[];
 }
 
-const HEIGHT = 180;
+interface Look {
+  text: (value: number) => string;
+  /** What differs by powers of ten, such as times. */
+  isLog?: boolean;
+  /** The line alone. */
+  isBare?: boolean;
+  /** Where the lowest value is far above 0 and its changes are of interest. */
+  isFree?: boolean;
+  /** Steps are powers of two. */
+  isBinary?: boolean;
+}
+
+const HEIGHT = 168; // the classes h-42 and h-10 below
+const BARE_HEIGHT = 40;
+const grounds: Record<Colour, string> = { accent: "bg-accent", good: "bg-good", warn: "bg-warn", bad: "bg-bad", soft: "bg-soft" };
+
+function heightOf(look: Look): number {
+  return look.isBare ? BARE_HEIGHT : HEIGHT;
+}
 
 function colourOf(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 }
 
-function options(lines: Line[], width: number, text: (value: number) => string): uPlot.Options {
+function timeText(seconds: number, step: number): string {
+  const time = new Date(seconds * 1000);
+  if (step >= 86_400) return time.toLocaleDateString(undefined, { month: "short", day: "numeric" });
+  return time.toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit", second: step < 60 ? "2-digit" : undefined, hour12: false });
+}
+
+function scaleOf({ isLog, isFree }: Look): uPlot.Scale {
+  if (isLog) return { distr: 3, range: (_plot, low, high) => [10 ** Math.floor(Math.log10(low || 1)), 10 ** Math.ceil(Math.log10(Math.max(high, 10)))] };
+  if (isFree) return { range: (_plot, low, high) => (low === high ? [low - 1, high + 1] : uPlot.rangeNum(low, high, 0.1, true)) };
+  return { range: (_plot, _low, high) => [0, Math.max(high * 1.1, 1)] };
+}
+
+const binarySteps = Array.from({ length: 50 }, (_, i) => 2 ** i);
+const tensOnly = (_plot: uPlot, splits: number[]) => splits.map((at) => (Math.log10(at) % 1 === 0 ? at : null));
+
+function axesOf({ isBare, isLog, isFree, isBinary, text }: Look, soft: string, line: string): uPlot.Axis[] {
+  if (isBare) return [{ show: false }, { show: false }];
+  const font = "11px system-ui, sans-serif";
+  return [
+    { stroke: soft, font, size: 28, space: 70, grid: { show: false }, ticks: { stroke: line, width: 1, size: 4 },
+      values: (_plot, splits, _index, _space, step) => splits.map((at) => timeText(at, step)) },
+    { stroke: soft, font, size: isFree ? 84 : 58, space: 32, ...(isBinary && { incrs: binarySteps }), ...(isLog && { filter: tensOnly }),
+      grid: { stroke: line, width: 1, ...(isLog && { filter: tensOnly }) }, ticks: { show: false },
+      values: (_plot, values) => values.map((value) => (value === null ? "" : text(value))) },
+  ];
+}
+
+function options(lines: Line[], width: number, look: Look, onPoint: (index: number | null) => void): uPlot.Options {
   const soft = colourOf("soft");
-  const grid = { stroke: colourOf("line"), width: 1 };
   return {
     width,
-    height: HEIGHT,
-    cursor: { y: false },
-    legend: { live: true },
-    scales: { y: { range: (_plot, _low, high) => [0, Math.max(high * 1.1, 1)] } },
-    axes: [
-      { stroke: soft, grid: { show: false }, ticks: grid },
-      { stroke: soft, grid, ticks: { show: false }, size: 64, values: (_plot, values) => values.map(text) },
-    ],
-    series: [
-      { label: "Time", value: (_plot, value) => (value === null ? "–" : new Date(value * 1000).toLocaleTimeString()) },
-      ...lines.map((line) => ({
-        label: line.name,
-        stroke: colourOf(line.colour),
-        width: 1.75,
-        points: { show: false },
-        value: (_plot: uPlot, value: number | null) => (value === null ? "–" : text(value)),
-      })),
-    ],
+    height: heightOf(look),
+    padding: look.isBare ? [2, 0, 2, 0] : [8, 8, 0, 0],
+    cursor: { show: !look.isBare, y: false, points: { size: 6 }, drag: { x: false, y: false } },
+    legend: { show: false },
+    scales: { y: scaleOf(look) },
+    axes: axesOf(look, soft, colourOf("line")),
+    hooks: { setCursor: [(plot) => onPoint(plot.cursor.idx ?? null)] },
+    series: [{}, ...lines.map((line, i) => ({
+      label: line.name,
+      stroke: colourOf(line.colour),
+      fill: i === 0 && !look.isLog ? `${colourOf(line.colour)}1f` : undefined,
+      width: 1.5,
+      points: { show: false },
+      spanGaps: look.isLog,
+    }))],
   };
 }
 
-function dataOf(samples: Samples, lines: Line[]): uPlot.AlignedData {
-  return [samples.time.map((time) => (time ?? 0) / 1000), ...lines.map((line) => samples[line.column])] as uPlot.AlignedData;
+function dataOf(times: number[], lines: Line[]): uPlot.AlignedData {
+  return [times.map((time) => time / 1000), ...lines.map((line) => line.values)] as uPlot.AlignedData;
 }
 
-/** `label` says for those who cannot see it what is drawn; the newest figures stand beside the chart as text. */
-export function Chart({ label, samples, lines, text }: {
-  label: string;
-  samples: Samples;
-  lines: Line[];
-  text: (value: number) => string;
-}) {
+/** The newest that there is, or what lies under the pointer. */
+function shownOf(line: Line, at: number | null, text: (value: number) => string): string {
+  const value = at === null ? line.values.at(-1) : line.values[at];
+  return value === null || value === undefined ? "–" : text(value);
+}
+
+function Legend({ times, lines, at, text }: { times: number[]; lines: Line[]; at: number | null; text: (value: number) => string }) {
+  return (
+    <ul className="flex min-h-5 flex-wrap items-center gap-x-3 gap-y-1 px-4 pt-3 text-xs text-soft">
+      {lines.map((line) => (
+        <li key={line.name} className="flex items-center gap-1.5">
+          <span className={`h-0.5 w-3 rounded ${grounds[line.colour]}`} />
+          {line.name}
+          <span className="font-medium text-ink tabular-nums">{shownOf(line, at, text)}</span>
+        </li>
+      ))}
+      {at !== null && times[at] !== undefined && <li className="ml-auto tabular-nums">{timeText(times[at] / 1000, 1)}</li>}
+    </ul>
+  );
+}
+
+/** `label` says for those who cannot see it what is drawn; the legend has the newest figures as text. `times` in milliseconds. */
+export function Chart({ label, times, lines, ...look }: { label: string; times: number[]; lines: Line[] } & Look) {
   const place = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot>(undefined);
-  const latest = useRef({ samples, lines, text });
-  latest.current = { samples, lines, text };
+  const [at, setAt] = useState<number | null>(null);
+  const latest = useRef({ times, lines, look });
+  latest.current = { times, lines, look };
+  const height = heightOf(look);
   useEffect(() => {
+    const box = place.current!; // of now: an observer may speak up when it is gone already
     const draw = () => {
       const now = latest.current;
       plot.current?.destroy();
-      plot.current = new uPlot(options(now.lines, place.current!.clientWidth, (value) => latest.current.text(value)),
-        dataOf(now.samples, now.lines), place.current!);
+      plot.current = new uPlot(options(now.lines, box.clientWidth, { ...now.look, text: (value) => latest.current.look.text(value) }, setAt),
+        dataOf(now.times, now.lines), box);
     };
     draw();
-    const onSize = new ResizeObserver(() => plot.current?.setSize({ width: place.current!.clientWidth, height: HEIGHT }));
-    onSize.observe(place.current!);
+    const onSize = new ResizeObserver(() => plot.current?.setSize({ width: box.clientWidth, height }));
+    onSize.observe(box);
     // Colours are read when it is drawn, so a change of theme draws it again.
     const onTheme = new MutationObserver(draw);
     onTheme.observe(document.documentElement, { attributeFilter: ["data-theme"] });
@@ -80,7 +141,12 @@ export function Chart({ label, samples, lines, text }: {
       plot.current?.destroy();
       plot.current = undefined;
     };
-  }, []);
-  useEffect(() => plot.current?.setData(dataOf(samples, lines)), [samples, lines]);
-  return <div ref={place} role="img" aria-label={label} className="chart min-h-[212px] w-full" />;
+  }, [height]);
+  useEffect(() => plot.current?.setData(dataOf(times, lines)), [times, lines]);
+  return (
+    <>
+      {!look.isBare && <Legend times={times} lines={lines} at={at} text={look.text} />}
+      <div ref={place} role="img" aria-label={label} className={`w-full overflow-hidden ${look.isBare ? "h-10" : "h-42"}`} />
+    </>
+  );
 }

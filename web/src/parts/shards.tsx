@@ -1,4 +1,4 @@
-// How a counter spreads over its shards, as a picture.
+// How the load of a counter is spread over its shards, as a picture.
 
 import { compact, exact } from "../lib/format";
 
@@ -9,28 +9,30 @@ export function shares(values: string[]): number[] {
   return sizes.map((size) => (largest === 0n ? 0 : Number((size * 1000n) / largest) / 10));
 }
 
-export function ShardsPicture({ shards, home, values }: { shards: number; home: number; values: string[] }) {
-  const widths = shares(values);
+function caption(shards: number, home: number, isKnown: boolean): string {
+  if (shards === 1) return `One shard, in cell ${home}: it is not hot. When it is, its load is spread over more cells, and folded back later.`;
+  return `Spread over ${shards} shards, so that its writers do not wait for one another.${isKnown ? " A bar is what one of them holds." : ""}`;
+}
+
+export function ShardsPicture({ shards, home, values }: { shards: number; home: number; values: string[] | null }) {
+  const heights = shares(values ?? []);
   return (
-    <figure className="border-t border-line p-4" aria-label="Shards">
-      <figcaption className="mb-3 text-xs text-soft">
-        {shards === 1
-          ? `One shard, in cell ${home}. When it gets hot, its load is spread over more of the 64 cells.`
-          : `Spread over ${shards} of 64 cells; home is cell ${home}. Each bar is what one of them holds.`}
-      </figcaption>
-      {shards > 1 && (
-        <ul className="flex max-h-80 flex-col gap-1.5 overflow-y-auto" tabIndex={0} aria-label="What each shard holds">
+    <figure aria-label="Shards" className="flex flex-col gap-3">
+      {shards === 1 && <span aria-hidden="true" className="h-3 rounded bg-accent" />}
+      {shards > 1 && values && (
+        <ul aria-label="What each shard holds" className={`flex h-32 items-stretch ${values.length > 24 ? "gap-px" : "gap-1.5"}`}>
           {values.map((value, i) => (
-            <li key={i} className="grid grid-cols-[4.5rem_minmax(0,1fr)_4rem] items-center gap-2 text-xs">
-              <span className="text-soft">shard {i + 1}</span>
-              <span className="h-3 overflow-hidden rounded bg-raised">
-                <span className="block h-full rounded bg-accent" style={{ width: `${widths[i]}%` }} />
+            <li key={i} title={`shard ${i + 1}: ${exact(value)}`} className="flex min-w-0 max-w-24 flex-1 flex-col items-center gap-1">
+              <span className="flex w-full flex-1 items-end overflow-hidden rounded bg-raised">
+                <span className="grow-slowly block w-full rounded bg-accent" style={{ height: `${heights[i]}%` }} />
               </span>
-              <span className="text-right tabular-nums" title={exact(value)}>{compact(value)}</span>
+              {values.length <= 16 && <span aria-hidden="true" className="max-w-full truncate text-[0.6875rem] text-soft tabular-nums">{compact(value)}</span>}
+              <span className="sr-only">shard {i + 1}: {exact(value)}</span>
             </li>
           ))}
         </ul>
       )}
+      <figcaption className="text-xs text-soft">{caption(shards, home, values !== null)}</figcaption>
     </figure>
   );
 }

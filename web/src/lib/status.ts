@@ -1,0 +1,31 @@
+// What the server says about itself.
+
+import { call } from "./api";
+import { useLoaded, type Loaded } from "./hooks";
+
+export interface Part {
+  name: string;
+  ok: boolean;
+  needed: boolean;
+  reason: string;
+}
+
+export interface Status {
+  version: string;
+  started: string;
+  workers: number;
+  kinds: string[];
+  counters: number;
+  items: number;
+  members: number;
+  ack: string;
+  forms: { hot: string; log: string; store: string | null };
+  disk: { free_bytes: number; size_bytes: number } | null;
+  resident_bytes: number;
+  parts: Part[];
+  pipeline: { pending: number; succeeded: number; retrying: number; dead_letters: number } | null;
+}
+
+export function useStatus(everyMs = 0): Loaded<Status> {
+  return useLoaded((signal) => call<Status>("/v1/status", { signal }), "status", everyMs);
+}
