@@ -392,13 +392,9 @@ static void say_where(const struct server *server)
 
 /* --- start ------------------------------------------------------------------ */
 
-/* With many nodes half of the cores are left to the threads that talk to Redis, the log and the
- * store. Fewer workers make larger batches, of which each costs Redis less. */
 static unsigned workers_for(const struct config *config)
 {
-    unsigned count = config->workers > 0             ? (unsigned)config->workers
-                     : config_is_distributed(config) ? (process_cores() + 1) / 2
-                                                     : process_cores();
+    unsigned count = config->workers > 0 ? (unsigned)config->workers : process_cores();
     unsigned max = LIMIT_WORKERS - PIPELINE_GUESTS;
     return count < max ? count : max;
 }
