@@ -1,9 +1,9 @@
 """nodes - the lines of the speed table about many nodes: tallyd over Redis, Kafka and PostgreSQL.
 
-The servers are those of the tests (tests/servers), on free ports. Nothing is pinned to a core: Redis, the serving node,
-the log and the client share what there is, and so do the peer and its client; tallyd has as many workers as it
-has when nobody says otherwise. Aggregators, which are on other machines
-in life, are ended before likes are measured: what they do has a line of its own.
+The servers are those of the tests (tests/servers), on free ports. The client has a core and goes first there, as in
+the other lines; Redis, the serving node and the log share what is left of both, and so does the peer. tallyd has as
+many workers as it has when nobody says otherwise. Aggregators, which are on other machines in life, are ended before
+likes are measured: what they do has a line of its own.
 """
 
 import contextlib
