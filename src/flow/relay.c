@@ -1,8 +1,8 @@
 /* relay.c - from the outboxes to the log.
  *
- * A round: renew leases; read what is new in the outboxes of our cells and append it; see how far
- * the log is and tell the outboxes; ask how far others are with theirs, if somebody waits; let
- * tickets go. */
+ * A round: hear what the store has said; renew leases; read what is new in the outboxes of our
+ * cells and append it; see how far the log is and tell the outboxes; ask how far others are with
+ * theirs, if somebody waits; let tickets go. */
 #include "flow/relay.h"
 
 #include <assert.h>
@@ -37,6 +37,7 @@ struct relay *relay_new(const struct relay_options *options)
 
     struct relay *relay = memory_take_zeroed(sizeof(*relay));
     relay->options = *options;
+    relay->asker = asker_new(options->store, relay_wake, relay);
     tickets_init(&relay->tickets);
     relay->stats.opening = UINT64_MAX; /* as long as nobody has looked */
     lock_init(&relay->lock);
@@ -49,6 +50,7 @@ void relay_free(struct relay *relay)
     if (!relay)
         return;
     assert(!relay->runs);
+    asker_free(relay->asker);
     for (unsigned i = 0; i < LIMIT_CELLS; i++)
         free(relay->cells[i].flights);
     bell_done(&relay->bell);
@@ -67,6 +69,7 @@ void relay_begin_anew(struct relay_cell *cell)
     cell->carried = 0;
     cell->acked = 0;
     cell->flight_count = 0;
+    cell->fence = (struct fence){0};
 }
 
 static void add_flight(struct relay_cell *cell, struct flight flight)
@@ -98,8 +101,9 @@ void relay_append(struct relay *relay, unsigned number, struct slice section, ui
  */
 static bool is_carried(const struct relay *relay, unsigned number, uint64_t sequence)
 {
+    const struct state_mark *mark = relay_mark(relay);
     return relay->cells[number].carried >= sequence ||
-           (relay->has_mark && relay->mark.sequences[number] >= sequence);
+           (mark && mark->sequences[number] >= sequence);
 }
 
 /* Does the log have what the section's events must come after? Only members that move bring such an
@@ -276,7 +280,7 @@ static void tell_outboxes(struct relay *relay)
     uint64_t stale = 0;
     uint64_t late = 0;
     if (cells != 0)
-        cells = relay_fence(relay, cells, &late);
+        cells = relay_fence(relay, cells, sequences, &late);
     for (unsigned i = 0; i < LIMIT_CELLS; i++)
         if (late & relay_bit(i))
             note_stale(&relay->cells[i]);
@@ -293,10 +297,11 @@ static void tell_outboxes(struct relay *relay)
 static void tell_of_store(struct relay *relay)
 {
     struct outbox *outbox = relay->options.outbox;
-    if (relay->leased == 0 || !relay->has_mark || relay->now_ns < relay->saved_ns)
+    const struct state_mark *mark = relay_mark(relay);
+    if (relay->leased == 0 || !mark || relay->now_ns < relay->saved_ns)
         return;
     relay->saved_ns = relay->now_ns + MARK_EVERY_MS * MS_NS;
-    (void)outbox->ops->saved(outbox, relay->leased, relay->mark.sequences, NULL);
+    (void)outbox->ops->saved(outbox, relay->leased, mark->sequences, NULL);
 }
 
 /* Those that somebody here waits for and another relays, or has relayed before us; those that may
@@ -389,15 +394,23 @@ static void renew_leases(struct relay *relay)
             relay_begin_anew(&relay->cells[i]);
 }
 
-bool relay_look_at_mark(struct relay *relay, uint64_t every_ms)
+void relay_want_mark(struct relay *relay, uint64_t every_ms)
 {
-    if (relay->has_mark && relay->now_ns < relay->mark_ns + every_ms * MS_NS)
-        return true;
+    bool is_out = relay->mark_wanted > relay->said.number;
+    if (is_out || (relay->mark_ns > 0 && relay->now_ns < relay->mark_ns + every_ms * MS_NS))
+        return;
     relay->mark_ns = relay->now_ns;
-    relay->has_mark = store_mark(relay->options.store, &relay->mark, NULL) == ERR_OK;
-    if (relay->has_mark && relay->options.mark)
-        relay->options.mark(relay->options.mark_arg, &relay->mark);
-    return relay->has_mark;
+    relay->mark_wanted = asker_want_mark(relay->asker);
+}
+
+static void hear_store(struct relay *relay)
+{
+    if (!relay->runs)
+        asker_step(relay->asker);
+    bool has_said = asker_mark(relay->asker, &relay->said);
+    const struct state_mark *mark = relay_mark(relay);
+    if (has_said && mark && relay->options.mark)
+        relay->options.mark(relay->options.mark_arg, mark);
 }
 
 static void publish(struct relay *relay)
@@ -421,6 +434,7 @@ uint64_t relay_step(struct relay *relay)
 
     relay->now_ns = env_monotonic_ns(relay->options.env);
     relay->did = false;
+    hear_store(relay);
     renew_leases(relay);
     relay_open_cells(relay);
     bool gathers = may_gather(relay);
@@ -433,7 +447,7 @@ uint64_t relay_step(struct relay *relay)
         tell_outboxes(relay);
     look_at_others(relay);
     judge_log(relay);
-    (void)relay_look_at_mark(relay, MARK_EVERY_MS);
+    relay_want_mark(relay, MARK_EVERY_MS);
     tell_of_store(relay);
     relay_let_tickets_go(relay);
     publish(relay);
@@ -486,10 +500,14 @@ enum err relay_start(struct relay *relay, struct error *error)
     relay->options.log->progress = relay_wake;
     relay->options.log->progress_arg = relay;
     atomic_store(&relay->stop, false);
+    enum err err = asker_start(relay->asker, error);
+    if (err)
+        return err;
     relay->runs = true;
     int errnum = pthread_create(&relay->thread, NULL, run_thread, relay);
     if (errnum != 0) {
         relay->runs = false;
+        asker_stop(relay->asker);
         return error_set_errno(error, ERR_NO_MEMORY, errnum, "cannot start the relay");
     }
     (void)pthread_setname_np(relay->thread, "relay");
@@ -506,6 +524,7 @@ void relay_stop(struct relay *relay, uint64_t within_ms)
     atomic_store(&relay->stop, true);
     bell_ring(&relay->bell);
     (void)pthread_join(relay->thread, NULL);
+    asker_stop(relay->asker);
     relay->runs = false;
 }
 

@@ -12,7 +12,9 @@
  *     of everything up to here;
  *   - one was given: then the store has to come so far, and its mark tells.
  *
- * As long as we are not sure the outbox is not told, and nobody's answer leaves. */
+ * As long as we are not sure the outbox is not told, and nobody's answer leaves. The store is asked
+ * beside us (asker.h), and meanwhile the log may have more: the answer speaks of what it had when
+ * the question was put. */
 #include <assert.h>
 
 #include "core/sequence.h"
@@ -40,46 +42,61 @@ void relay_be_sure(struct relay_cell *cell, uint64_t ticket, uint64_t epoch)
 
 enum verdict { VERDICT_COUNTS, VERDICT_WAITS, VERDICT_IS_LATE };
 
-/* After a look at the store that was later than the log's acknowledgement. */
-static enum verdict judge(struct relay *relay, unsigned number)
+static void ask(struct relay *relay, struct relay_cell *cell)
 {
-    struct relay_cell *cell = &relay->cells[number];
-    const struct state_mark *mark = &relay->mark;
-    uint64_t epoch = sequence_epoch(cell->acked);
+    if (relay->now_ns < cell->fence.try_ns)
+        return;
+    relay_want_mark(relay, 0);
+    /* One that is out already was perhaps put before the log had this. */
+    cell->fence = (struct fence){.number = asker_want_mark(relay->asker),
+                                 .acked = cell->acked,
+                                 .ticket = cell->acked_ticket};
+}
+
+/* By an answer that was asked for after the log had what is in `fence`. */
+static enum verdict judge_by(const struct state_mark *mark, struct relay_cell *cell,
+                             unsigned number, struct fence fence)
+{
+    uint64_t epoch = sequence_epoch(fence.acked);
     if (mark->given[number] <= epoch && epoch >= cell->newest) {
-        relay_be_sure(cell, cell->acked_ticket, epoch);
+        relay_be_sure(cell, fence.ticket, epoch);
         return VERDICT_COUNTS;
     }
     if (sequence_epoch(mark->sequences[number]) > epoch)
         return VERDICT_IS_LATE;
-    return mark->sequences[number] >= cell->acked ? VERDICT_COUNTS : VERDICT_WAITS;
+    return mark->sequences[number] >= fence.acked ? VERDICT_COUNTS : VERDICT_WAITS;
 }
 
-uint64_t relay_fence(struct relay *relay, uint64_t cells, uint64_t *ret_late)
+static enum verdict judge(struct relay *relay, unsigned number, uint64_t *ret_sequence)
+{
+    struct relay_cell *cell = &relay->cells[number];
+    struct fence fence = cell->fence;
+    if (fence.number == 0)
+        ask(relay, cell);
+    if (fence.number == 0 || relay->said.number < fence.number)
+        return VERDICT_WAITS;
+    const struct state_mark *mark = relay_mark(relay);
+    enum verdict verdict = mark ? judge_by(mark, cell, number, fence) : VERDICT_WAITS;
+    uint64_t again_ms = mark ? MARK_MS : AGAIN_MS;
+    cell->fence =
+        (struct fence){.try_ns = verdict == VERDICT_WAITS ? relay->now_ns + again_ms * MS_NS : 0};
+    *ret_sequence = fence.acked;
+    return verdict;
+}
+
+uint64_t relay_fence(struct relay *relay, uint64_t cells, uint64_t sequences[LIMIT_CELLS],
+                     uint64_t *ret_late)
 {
     uint64_t sure = 0;
     *ret_late = 0;
-    for (unsigned i = 0; i < LIMIT_CELLS; i++)
-        if (cells & relay_bit(i) && is_sure(relay, i))
-            sure |= relay_bit(i);
-    if (sure == cells || relay->now_ns < relay->fence_ns)
-        return sure;
-    bool has_mark = relay_look_at_mark(relay, 0);
-    relay->fence_ns = has_mark ? 0 : relay->now_ns + AGAIN_MS * MS_NS;
-    for (unsigned i = 0; has_mark && i < LIMIT_CELLS; i++) {
-        if (!(cells & ~sure & relay_bit(i)))
+    for (unsigned i = 0; i < LIMIT_CELLS; i++) {
+        if (!(cells & relay_bit(i)))
             continue;
-        switch (judge(relay, i)) {
-        case VERDICT_COUNTS:
+        enum verdict verdict = is_sure(relay, i) ? VERDICT_COUNTS : judge(relay, i, &sequences[i]);
+        if (verdict == VERDICT_COUNTS)
             sure |= relay_bit(i);
-            break;
-        case VERDICT_IS_LATE:
+        else if (verdict == VERDICT_IS_LATE)
             *ret_late |= relay_bit(i);
-            break;
-        case VERDICT_WAITS:
-            relay->fence_ns = relay->now_ns + MARK_MS * MS_NS;
-            break;
-        }
     }
     return sure;
 }

@@ -1,8 +1,9 @@
 /* relay_open.c - opens cells that are closed, in the steps of core/outbox.h.
  *
- *   WANTED  ─begin()→  DRAINS  ─outbox is empty, EPOCH appended→  MARKED  ─the log has it→  APPLIES
- *     ↑                                                                                        │
- *     └── somebody else was quicker, or the epoch was used before ──── open() ←── the store has it
+ *   WANTED  ─begin()→  ASKS  ─the store gives the epoch→  DRAINS  ─outbox is empty→  EPOCH is
+ * appended: MARKED  ─the log has it→  APPLIES  ─the store has it→  open()
+ *
+ * and from there back to WANTED, if somebody else was quicker, or the epoch was used before.
  *
  * The store gives the epoch. It may still be one that was used before, if the store went back in a
  * failover: then the log has events of that very epoch, and the store, when it has come to the end
@@ -37,46 +38,58 @@ static void want_again(struct relay *relay, struct opening *opening, const char 
  * wanted to open the cell earlier brings into the log too late is of a lower one. The cell is asked
  * first, so that only one who may open it is given an epoch: others ask the store for the last one
  * that was (relay_fence.c). The cell may know a higher epoch than the store, or the store a higher
- * one than the cell. */
-static enum err begin_epoch(struct relay *relay, unsigned number, struct opening *opening,
-                            struct error *error)
+ * one than the cell: then the cell is asked again. `given` is what the store has given us; 0 = none
+ * yet. */
+static void begin_above(struct relay *relay, unsigned number, struct relay_cell *cell,
+                        uint64_t above, uint64_t given)
 {
     struct outbox *outbox = relay->options.outbox;
-    uint64_t above = sequence_epoch(relay->mark.sequences[number]);
-    uint64_t given = 0;
-    if (opening->epoch > above)
-        above = opening->epoch;
+    struct opening *opening = &cell->opening;
+    struct error error = {.text = ""};
     enum err err =
-        outbox->ops->begin(outbox, number, above, &opening->epoch, &opening->last, error);
-    while (!err && opening->epoch != given) {
-        err = store_epoch(relay->options.store, number, opening->epoch - 1, &given, error);
-        if (!err && opening->epoch != given)
-            err = outbox->ops->begin(outbox, number, given - 1, &opening->epoch, &opening->last,
-                                     error);
+        outbox->ops->begin(outbox, number, above, &opening->epoch, &opening->last, &error);
+    relay_begin_anew(cell);
+    if (err == ERR_EXISTS) {
+        opening->state = OPENING_NOT;
+    } else if (err) {
+        want_again(relay, opening, error.text);
+    } else if (opening->epoch == given) {
+        opening->state = OPENING_DRAINS;
+    } else {
+        asker_want_epoch(relay->asker, number, opening->epoch - 1);
+        opening->state = OPENING_ASKS;
+        wait_for(relay, opening, 0, "the store has to give an epoch");
     }
-    return err;
 }
 
 static void begin(struct relay *relay, unsigned number, struct relay_cell *cell)
 {
     struct opening *opening = &cell->opening;
-    if (!relay_look_at_mark(relay, MARK_MS)) {
-        wait_for(relay, opening, AGAIN_MS, "the store does not say how far it is");
+    const struct state_mark *mark = relay_mark(relay);
+    relay_want_mark(relay, AGAIN_MS);
+    if (!mark) {
+        wait_for(relay, opening, 0, "the store does not say how far it is");
         return;
     }
+    uint64_t above = sequence_epoch(mark->sequences[number]);
+    begin_above(relay, number, cell, opening->epoch > above ? opening->epoch : above, 0);
+}
+
+static void take_epoch(struct relay *relay, unsigned number, struct relay_cell *cell)
+{
+    struct opening *opening = &cell->opening;
+    uint64_t given = 0;
+    enum err err = ERR_OK;
     struct error error = {.text = ""};
-    enum err err = begin_epoch(relay, number, opening, &error);
-    relay_begin_anew(cell);
-    if (err == ERR_EXISTS) {
-        opening->state = OPENING_NOT;
+    if (!asker_epoch(relay->asker, number, &given, &err, &error))
         return;
-    }
-    if (err) {
-        wait_for(relay, opening, AGAIN_MS, error.text);
-        return;
-    }
-    opening->state = OPENING_DRAINS;
     relay->did = true;
+    if (err)
+        want_again(relay, opening, error.text);
+    else if (given != opening->epoch)
+        begin_above(relay, number, cell, given - 1, given);
+    else
+        opening->state = OPENING_DRAINS;
 }
 
 static void append_epoch(struct relay *relay, unsigned number, struct relay_cell *cell)
@@ -134,14 +147,15 @@ static bool may_keep(const struct opening *opening, uint64_t ended)
     return sequence_n(opening->last) == 0 ? ended <= opening->last : ended == opening->last;
 }
 
-static void finish(struct relay *relay, unsigned number, struct relay_cell *cell)
+static void finish(struct relay *relay, unsigned number, struct relay_cell *cell,
+                   const struct state_mark *mark)
 {
     struct outbox *outbox = relay->options.outbox;
     struct opening *opening = &cell->opening;
-    bool keep = may_keep(opening, relay->mark.ended[number]);
+    bool keep = may_keep(opening, mark->ended[number]);
     struct error error = {.text = ""};
-    enum err err = outbox->ops->open(outbox, number, opening->epoch, keep,
-                                     relay->mark.incarnations[number], &error);
+    enum err err =
+        outbox->ops->open(outbox, number, opening->epoch, keep, mark->incarnations[number], &error);
     if (err == ERR_EXISTS) {
         opening->state = OPENING_DRAINS;
         return;
@@ -173,16 +187,16 @@ static bool is_before(struct log_position a, struct log_position b)
 static void apply(struct relay *relay, unsigned number, struct relay_cell *cell)
 {
     struct opening *opening = &cell->opening;
-    if (!relay_look_at_mark(relay, MARK_MS)) {
-        wait_for(relay, opening, AGAIN_MS, "the store does not say how far it is");
-        return;
-    }
-    if (is_before(relay->mark.lanes[number], opening->end))
-        wait_for(relay, opening, MARK_MS, "the store has to catch up with the log");
-    else if (relay->mark.sequences[number] != sequence_of(opening->epoch, 0))
+    const struct state_mark *mark = relay_mark(relay);
+    relay_want_mark(relay, mark ? MARK_MS : AGAIN_MS);
+    if (!mark)
+        wait_for(relay, opening, 0, "the store does not say how far it is");
+    else if (is_before(mark->lanes[number], opening->end))
+        wait_for(relay, opening, 0, "the store has to catch up with the log");
+    else if (mark->sequences[number] != sequence_of(opening->epoch, 0))
         want_again(relay, opening, "the epoch was used before");
     else
-        finish(relay, number, cell);
+        finish(relay, number, cell, mark);
 }
 
 static void go_on(struct relay *relay, unsigned number, struct relay_cell *cell)
@@ -195,6 +209,9 @@ static void go_on(struct relay *relay, unsigned number, struct relay_cell *cell)
         break;
     case OPENING_WANTED:
         begin(relay, number, cell);
+        break;
+    case OPENING_ASKS:
+        take_epoch(relay, number, cell);
         break;
     case OPENING_DRAINS:
         drain(relay, number, cell);

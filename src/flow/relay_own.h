@@ -7,6 +7,7 @@
 
 #include "base/bell.h"
 #include "core/state.h"
+#include "flow/asker.h"
 #include "flow/relay.h"
 #include "flow/tickets.h"
 
@@ -22,7 +23,8 @@ struct flight {
 enum opening_state {
     OPENING_NOT,
     OPENING_WANTED,  /* it is closed */
-    OPENING_DRAINS,  /* begun: what is left in the outbox goes to the log */
+    OPENING_ASKS,    /* begun: the store has to give the epoch */
+    OPENING_DRAINS,  /* it has: what is left in the outbox goes to the log */
     OPENING_MARKED,  /* the EPOCH event is on its way to the log */
     OPENING_APPLIES, /* it is there; the store has to come so far */
 };
@@ -34,6 +36,14 @@ struct opening {
     uint64_t ticket;
     struct log_position end; /* of the lane, behind the EPOCH event */
     uint64_t try_ns;         /* not before */
+};
+
+/* The store is asked whether what the log has of a lane counts (relay_fence.c). */
+struct fence {
+    uint64_t number; /* of the question; 0 = none is out */
+    uint64_t acked;  /* what the log had of us by then: sequence, */
+    uint64_t ticket; /* and ticket of the lane */
+    uint64_t try_ns; /* not asked before */
 };
 
 struct relay_cell {
@@ -49,6 +59,7 @@ struct relay_cell {
     uint64_t acked_ticket; /* of the lane */
     uint64_t sure_ticket; /* up to here there is no epoch above `newest` in the lane; 0 = unknown */
     uint64_t newest;
+    struct fence fence;
     bool is_held;        /* in this round: its next section waits for another cell */
     bool has_read;       /* in this round: there was something */
     bool has_more;       /* and perhaps there is more */
@@ -67,16 +78,16 @@ struct relay {
     uint64_t poll_ns;
     uint64_t gather_ns; /* before it what nobody waits for stays in the outboxes */
     uint64_t progress_ns;
-    uint64_t mark_ns;
+    uint64_t mark_ns;     /* when the store was last asked how far it is */
     uint64_t saved_ns;    /* before it the outboxes are not told again how far the store is */
-    uint64_t fence_ns;    /* before it the store is not asked again */
     uint64_t nonsense_ns; /* before it nobody is told again */
     uint64_t now_ns;
     bool is_log_down;
     bool did;               /* something in this round */
     uint64_t sections;      /* carried over since start */
-    struct state_mark mark; /* the last that the store has said */
-    bool has_mark;
+    struct asker *asker;    /* owned */
+    uint64_t mark_wanted;   /* number of the last question */
+    struct asker_mark said; /* what the store has said last */
     struct tickets tickets;
 
     struct lock lock; /* guards stats */
@@ -100,12 +111,20 @@ void relay_append(struct relay *relay, unsigned number, struct slice section, ui
 /* Forgets how far the cell was read: it is read from the beginning again. */
 void relay_begin_anew(struct relay_cell *cell);
 
-/* Asks the store how far it is, if it was not asked just now. False: it does not answer. */
-bool relay_look_at_mark(struct relay *relay, uint64_t every_ms);
+/* How far the store is, as it has said last; NULL: it did not answer. */
+static inline const struct state_mark *relay_mark(const struct relay *relay)
+{
+    return relay->said.is_known ? &relay->said.mark : NULL;
+}
 
-/* Which of `cells`, of which the log has what we appended, count: others must not be told of as
- * carried over. `ret_late`: those that never will, since a newer epoch came before. */
-uint64_t relay_fence(struct relay *relay, uint64_t cells, uint64_t *ret_late);
+/* Has the store asked once more, if it was not `every_ms` ago; nobody waits for it. */
+void relay_want_mark(struct relay *relay, uint64_t every_ms);
+
+/* Which of `cells`, of which the log has what we appended up to `sequences`, count: others must not
+ * be told of as carried over. Where only a part does, that sequence is lowered. `ret_late`: those
+ * that never will, since a newer epoch came before. */
+uint64_t relay_fence(struct relay *relay, uint64_t cells, uint64_t sequences[LIMIT_CELLS],
+                     uint64_t *ret_late);
 
 /* Up to `ticket` the lane has no epoch above this one. */
 void relay_be_sure(struct relay_cell *cell, uint64_t ticket, uint64_t epoch);

@@ -8,9 +8,9 @@
  * before is safe; what is beyond was in the hot layer only, which has forgotten it. */
 static enum ticket_verdict judge_by_end(struct relay *relay, const struct ticket *ticket)
 {
-    const struct state_mark *mark = &relay->mark;
+    const struct state_mark *mark = relay_mark(relay);
     uint64_t epoch = sequence_epoch(ticket->sequence);
-    if (!relay->has_mark || sequence_epoch(mark->sequences[ticket->cell]) <= epoch)
+    if (!mark || sequence_epoch(mark->sequences[ticket->cell]) <= epoch)
         return TICKET_WAITS;
     uint64_t ended = mark->ended[ticket->cell];
     if (sequence_epoch(ended) != epoch)
