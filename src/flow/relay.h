@@ -32,7 +32,7 @@ struct relay_options {
     struct env *env; /* all borrowed */
     struct outbox *outbox;
     struct log *log;     /* of LIMIT_CELLS lanes, started */
-    struct store *store; /* asked for its mark only */
+    struct store *store; /* asked for its mark and for epochs only, by a thread of its own */
     uint64_t ack_timeout_ms;
     void (*progress)(void *arg); /* relay_safe() has grown; any thread; may be NULL */
     void *progress_arg;

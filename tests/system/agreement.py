@@ -12,10 +12,11 @@ import json
 import time
 
 from deployment import TOPIC
-from tallyd import insist
+from tallyd import insist, pairs, wait_until
 
 STORED_WITHIN_S = 90
 NO_LAG_WITHIN_S = 90
+RECOUNTED_WITHIN_S = 90
 SHOWN = 5  # of what differs
 
 
@@ -167,6 +168,21 @@ def check_recount(kafka, members, values):
                               {place: counts[place] for place in members}),
                  *differences("the recount of", values, {name: sums[name] for name in values})]
     assert not different, "\n".join(different)
+
+
+def check_proved(node, pattern):
+    """The server's own recount: hot layer, store and log agree about all that the pattern names."""
+    with node.connect() as client:
+        number = insist(client, "RECOUNT", pattern)
+        task = wait_until(lambda: ended_task(client, number), RECOUNTED_WITHIN_S,
+                          f"the recount of {pattern} ends")
+    assert (task["state"], int(task["drifts"])) == ("done", 0), task
+    assert int(task["done"]) > 0, task
+
+
+def ended_task(client, number):
+    task = pairs(insist(client, "TASK", number))
+    return task if task["state"] != "running" else None
 
 
 # --- lag ------------------------------------------------------------------------------------------

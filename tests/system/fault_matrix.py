@@ -16,7 +16,8 @@ A cell of the matrix is lived through in a deployment that all cells share: two 
 aggregators, all engines behind proxies. Writers with journals (journal.py) write through it, and
 readers look at counts that do not change: whoever gets an answer gets the right one. Then the engine
 is well again, and within a bounded time so is Tally: writes are acknowledged, what was open is
-settled, and the journals, the nodes and PostgreSQL agree to the last like (agreement.py).
+settled, and the journals, the nodes and PostgreSQL agree to the last like (agreement.py), also about
+an item and a counter that are spread over shards; and the server's own recount finds no drift.
 
 All cells take some fifteen minutes, so `make test` has some of them, other ones every day."""
 
@@ -49,6 +50,11 @@ LOST_WITHIN_S = 60
 LOSE = {"primary": "EVALSHA", "redis": "EVALSHA", "broker": KAFKA_PRODUCE, "postgres": "COMMIT"}
 BIG = 2 ** 53 + 1
 CROWD = 50
+SHARDS = 8  # of the first item and counter
+
+# While the store is away or slow, what is hot is written as before.
+UNNOTICED = [("postgres", "paused"), ("postgres", "slow")]
+UNNOTICED_S = 4
 
 
 def cells_of_day(count, day):
@@ -252,6 +258,7 @@ class Matrix(deployment.Case):
                                   [f"{name}-sum{n}" for n in range(2)], pace_s=0.01)
                            for i in range(WRITERS)])
         self.make_monument(name)
+        self.spread(name)
         try:
             with Reader(self.tally, f"{name}-monument", f"{name}-monument-sum") as reader:
                 journal.start()
@@ -265,6 +272,9 @@ class Matrix(deployment.Case):
                 journal.settle()
             self.assertEqual(reader.wrong[:3], [])
             agreement.check(self.tally, journal)
+            agreement.check_proved(self.tally.serving[0], f"{name}*")
+            if (target, fault) in UNNOTICED:
+                self.assertLess(journal.longest_s(), UNNOTICED_S)
         finally:
             for writer in journal.writers:
                 writer.is_told_to_stop.set()
@@ -281,6 +291,12 @@ class Matrix(deployment.Case):
             for i in range(CROWD):
                 tallyd.insist(client, "LIKE", f"{name}-monument", f"user{i}")
             tallyd.insist(client, "COUNTER.ADD", f"{name}-monument-sum", BIG, "ID", "monument")
+
+    def spread(self, name):
+        with self.tally.serving[0].connect() as client:
+            tallyd.insist(client, "COUNTER.CREATE", f"{name}-item0/like", "SHARDS", SHARDS)
+            tallyd.insist(client, "COUNTER.CREATE", f"{name}-sum0", "SHARDS", SHARDS, "POLICY",
+                          "round-robin")
 
     def hurt(self, target, fault):
         if fault == "absent":
