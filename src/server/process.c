@@ -45,11 +45,22 @@ uint64_t process_reserve_files(uint64_t connections)
     return room;
 }
 
-void process_give_way(void)
+pid_t process_thread(void)
+{
+    return gettid();
+}
+
+bool process_give_way(pid_t thread)
 {
     struct sched_param none = {0};
-    if (sched_setscheduler(0, SCHED_IDLE, &none) != 0)
-        (void)setpriority(PRIO_PROCESS, (id_t)gettid(), GIVE_WAY_NICE);
+    return sched_setscheduler(thread, SCHED_IDLE, &none) == 0 ||
+           setpriority(PRIO_PROCESS, (id_t)thread, GIVE_WAY_NICE) == 0;
+}
+
+bool process_take_turn(pid_t thread)
+{
+    struct sched_param none = {0};
+    return sched_setscheduler(thread, SCHED_OTHER, &none) == 0;
 }
 
 unsigned process_cores(void)

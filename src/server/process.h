@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 /* Exit codes; --help tells of them. */
 enum process_exit {
@@ -21,8 +22,13 @@ void process_harden(bool core_dumps);
  * room. */
 uint64_t process_reserve_files(uint64_t connections);
 
-/* The calling thread gives way to those that serve clients. */
-void process_give_way(void);
+/* The calling thread's number. */
+pid_t process_thread(void);
+
+/* A thread of ours runs when no other wants the core, or like all others again. False: the system
+ * does not let us. */
+bool process_give_way(pid_t thread);
+bool process_take_turn(pid_t thread);
 
 /* Cores that this process may run on; at least 1. */
 unsigned process_cores(void);

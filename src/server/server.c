@@ -16,7 +16,8 @@
 #include "server/process.h"
 #include "server/server_own.h"
 
-#define TICK_MS 100u
+#define TICK_MS    100u
+#define LOOK_TICKS 10u
 
 _Static_assert(CONFIG_PASSWORD_BYTES_MAX <= PASSWORD_BYTES_MAX, "a password that a door refuses");
 
@@ -27,8 +28,10 @@ _Static_assert(CONFIG_PASSWORD_BYTES_MAX <= PASSWORD_BYTES_MAX, "a password that
 
 void server_give_way(void *arg)
 {
-    (void)arg;
-    process_give_way();
+    if (arg)
+        turns_join(arg);
+    else
+        (void)process_give_way(process_thread());
 }
 
 struct pipeline_options server_pipeline_options(struct server *server)
@@ -51,6 +54,7 @@ struct pipeline_options server_pipeline_options(struct server *server)
         .audit_every_ms = config->audit_every,
         .audit_batch = config->audit_batch,
         .begin_thread = server_give_way,
+        .begin_arg = &server->turns,
     };
 }
 
@@ -183,11 +187,30 @@ static enum err open_http(struct server *server, struct error *error)
     return ERR_OK;
 }
 
+static void look_at_turns(struct server *server)
+{
+    struct hot_stats hot;
+    struct pipeline_stats pipeline;
+    hot_stats(server->hot, &hot);
+    pipeline_read(&server->service, &pipeline);
+    struct turns_figures figures = {
+        .refused = hot.memory_refused,
+        .lag_ms = pipeline.lag_ms,
+        .now_ns = env_monotonic_ns(server->env),
+    };
+    if (turns_look(&server->turns, &figures))
+        message_info("the store's threads %s", server->turns.is_pressed
+                                                   ? "take their turn: it has fallen behind"
+                                                   : "give way again to those that serve");
+}
+
 static void ring_tick(void *arg)
 {
     struct server *server = arg;
     hot_tick(server->hot, env_wall_ms(server->env));
-    atomic_fetch_add_explicit(&server->ticks, 1, memory_order_relaxed);
+    unsigned long tick = atomic_fetch_add_explicit(&server->ticks, 1, memory_order_relaxed);
+    if (tick % LOOK_TICKS == 0)
+        look_at_turns(server);
 }
 
 static enum err open_loops(struct server *server, struct error *error)

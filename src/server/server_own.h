@@ -26,6 +26,7 @@
 #include "server/move.h"
 #include "server/sampler.h"
 #include "server/server.h"
+#include "server/turns.h"
 
 /* A store that is slow must not keep us from ending; what it lacks is carried over later. */
 #define FLUSH_WITHIN_MS 4000u
@@ -58,6 +59,7 @@ struct server {
     struct sampler *sampler; /* NULL: does not run */
     unsigned worker_count;
     struct worker workers[LIMIT_WORKERS];
+    struct turns turns;
     struct timer *tick;  /* on the first worker's loop */
     atomic_bool is_open; /* the doors have loops, and can be woken */
     atomic_ulong ticks;
@@ -86,7 +88,8 @@ void distributed_drain(struct server *server); /* before the clients go: opens n
 void distributed_stop(struct server *server);  /* after the workers have ended */
 void distributed_close(struct server *server);
 
-/* On threads that should give way to others. */
+/* On threads that should give way to others; `arg`: the server's turns, or NULL for one that always
+ * gives way. */
 void server_give_way(void *arg);
 
 /* Somebody's answer may leave, or can be found now. Any thread; `arg` is the server. */

@@ -4,8 +4,10 @@ cold.py looks at every answer of what is cold; here it is memory itself that is 
 large the process gets, whether those who use what is hot notice anything, and what
 happens when the store is locked, so that nothing is saved and nothing can be dropped."""
 
+import contextlib
 import os
 import random
+import subprocess
 import threading
 import time
 
@@ -30,6 +32,21 @@ def users_of(item):
     """Spread over all 32 bits, so that sets cannot make them small; known without being kept."""
     chance = random.Random(item)
     return chance.sample(range(1 << 32), CROWD if item.startswith("crowd") else MEMBERS)
+
+
+@contextlib.contextmanager
+def busy_cores():
+    """Somebody else has enough to do for all cores, and more."""
+    spin = ["sh", "-c", "ulimit -t 300; while :; do :; done"]
+    spinning = [subprocess.Popen([*tallyd.WITH_PARENT, *spin])
+                for _ in range(3 * len(os.sched_getaffinity(0)))]
+    try:
+        yield
+    finally:
+        for process in spinning:
+            process.terminate()
+        for process in spinning:
+            process.wait()
 
 
 class Counting(threading.Thread):
@@ -184,6 +201,31 @@ class Scarce(PipelineCase):
                 if cursor == "0":
                     break
             self.assertEqual(found, {str(user) for user in users_of(item)})
+
+    # --- a machine that is busy with something else ---
+
+    def test_memory_gets_free_on_a_machine_that_is_busy_with_others(self):
+        """The store's threads give way to others, but not for ever."""
+        self.need(os.geteuid() == 0, "only root may raise the priority of its own threads")
+        server = self.server(*FLAGS)
+        client = self.client(server)
+        with busy_cores():
+            self.send_all(client, (("INCRBY", f"counter{i}", 7) for i in range(COUNTERS // 3)), 7)
+            server.wait_message("take their turn", 30)
+            self.assertEqual(self.scheduling(server, "aggregator"), os.SCHED_OTHER)
+        server.wait_message("give way again", 60)
+        self.assertEqual(self.scheduling(server, "aggregator"), os.SCHED_IDLE)
+        self.send_all(client, (("GET", f"counter{i}") for i in range(0, COUNTERS // 3, 100)), "7")
+
+    @staticmethod
+    def scheduling(server, name):
+        """How a thread of the server is scheduled."""
+        tasks = f"/proc/{server.pid}/task"
+        for thread in os.listdir(tasks):
+            with open(f"{tasks}/{thread}/comm", encoding="ascii") as comm:
+                if comm.read().strip() == name:
+                    return os.sched_getscheduler(int(thread))
+        raise AssertionError(f"no thread {name}")
 
     # --- nothing can be dropped ---
 
