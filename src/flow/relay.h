@@ -83,11 +83,8 @@ bool relay_any_stuck(struct relay *relay, uint64_t first, uint64_t last);
 /* Grows when some of those may leave. Any thread; cheap. */
 uint64_t relay_rounds(const struct relay *relay);
 
-/* Was this ticket, which may leave, let go without the log? Any thread; cheap as long as none was.
- */
-bool relay_is_weak(struct relay *relay, uint64_t ticket);
-
-/* Was one of those from `first` to `last`? */
+/* Was one of those from `first` to `last`, which may leave, let go without the log? Any thread;
+ * cheap as long as none was. */
 bool relay_any_weak(struct relay *relay, uint64_t first, uint64_t last);
 
 /* Does the log move? If not, answers leave at once, and are weak. Any thread; cheap. */

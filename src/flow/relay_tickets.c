@@ -83,11 +83,6 @@ uint64_t relay_rounds(const struct relay *relay)
     return tickets_rounds(&relay->tickets);
 }
 
-bool relay_is_weak(struct relay *relay, uint64_t ticket)
-{
-    return tickets_is_weak(&relay->tickets, ticket);
-}
-
 bool relay_any_weak(struct relay *relay, uint64_t first, uint64_t last)
 {
     return tickets_any_weak(&relay->tickets, first, last);

@@ -81,11 +81,6 @@ bool tickets_any_weak(struct tickets *tickets, uint64_t first, uint64_t last)
     return is_weak;
 }
 
-bool tickets_is_weak(struct tickets *tickets, uint64_t ticket)
-{
-    return tickets_any_weak(tickets, ticket, ticket);
-}
-
 /* Ranges do not touch one another. Hardly any is not the newest. */
 static void note_weak(struct tickets *tickets, uint64_t number)
 {

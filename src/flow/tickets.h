@@ -67,9 +67,7 @@ static inline uint64_t tickets_safe(const struct tickets *tickets)
     return atomic_load_explicit(&tickets->safe, memory_order_acquire);
 }
 
-bool tickets_is_weak(struct tickets *tickets, uint64_t ticket);
-
-/* Is one of them, from `first` to `last`? */
+/* Is one of them, from `first` to `last`, weak? */
 bool tickets_any_weak(struct tickets *tickets, uint64_t first, uint64_t last);
 
 /* Was one of them, from `first` to `last`, set aside, and waits still? Cheap while none does. */

@@ -319,7 +319,7 @@ static enum end look_at_answer(struct world *world, struct intent *intent)
     if (relay_safe(relay) < intent->ticket ||
         relay_any_stuck(relay, intent->ticket, intent->ticket))
         return END_NOT_YET;
-    return relay_is_weak(relay, intent->ticket) ? END_WEAK : END_STRONG;
+    return relay_any_weak(relay, intent->ticket, intent->ticket) ? END_WEAK : END_STRONG;
 }
 
 static void count_end(struct world *world, enum end end)

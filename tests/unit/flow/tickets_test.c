@@ -30,7 +30,7 @@ TEST(tickets_are_let_go_in_their_order)
     assert_true(tickets_let_go(&tickets, 0, judge, NULL));
     assert_int_equal(tickets_safe(&tickets), second);
     assert_int_equal(tickets_waiting(&tickets), 0);
-    assert_false(tickets_is_weak(&tickets, first));
+    assert_false(tickets_any_weak(&tickets, first, first));
     tickets_done(&tickets);
 }
 
@@ -44,10 +44,10 @@ TEST(what_was_let_go_without_the_log_stays_weak)
     uint64_t weak_too = tickets_take(&tickets, 7, 2, 0);
     uint64_t strong_too = tickets_take(&tickets, 0, 2, 0);
     assert_true(tickets_let_go(&tickets, 0, judge, NULL));
-    assert_false(tickets_is_weak(&tickets, strong));
-    assert_true(tickets_is_weak(&tickets, weak));
-    assert_true(tickets_is_weak(&tickets, weak_too));
-    assert_false(tickets_is_weak(&tickets, strong_too));
+    assert_false(tickets_any_weak(&tickets, strong, strong));
+    assert_true(tickets_any_weak(&tickets, weak, weak));
+    assert_true(tickets_any_weak(&tickets, weak_too, weak_too));
+    assert_false(tickets_any_weak(&tickets, strong_too, strong_too));
     assert_int_equal(tickets.weak_all, 2);
     tickets_done(&tickets);
 }
@@ -64,9 +64,10 @@ TEST(of_more_ranges_than_are_remembered_the_oldest_count_as_weak)
         last = tickets_take(&tickets, 0, i, 0);
     }
     assert_true(tickets_let_go(&tickets, 0, judge, NULL));
-    assert_true(tickets_is_weak(&tickets, first)); /* nobody remembers: better to say less */
-    assert_false(tickets_is_weak(&tickets, last));
-    assert_true(tickets_is_weak(&tickets, last - 1));
+    assert_true(
+        tickets_any_weak(&tickets, first, first)); /* nobody remembers: better to say less */
+    assert_false(tickets_any_weak(&tickets, last, last));
+    assert_true(tickets_any_weak(&tickets, last - 1, last - 1));
     tickets_done(&tickets);
 }
 
@@ -146,7 +147,7 @@ TEST(what_was_set_aside_may_become_weak_in_any_order)
             bool is_weak = false;
             for (unsigned j = 0; j <= i; j++)
                 is_weak |= order[j] == k;
-            assert_int_equal(tickets_is_weak(&tickets, numbers[k]), is_weak);
+            assert_int_equal(tickets_any_weak(&tickets, numbers[k], numbers[k]), is_weak);
             assert_int_equal(tickets_any_aside(&tickets, numbers[k], numbers[k]), !is_weak);
         }
     }
