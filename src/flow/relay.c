@@ -394,13 +394,19 @@ static void renew_leases(struct relay *relay)
             relay_begin_anew(&relay->cells[i]);
 }
 
+uint64_t relay_ask(struct relay *relay)
+{
+    relay->mark_ns = relay->now_ns;
+    relay->mark_wanted = asker_want_mark(relay->asker);
+    return relay->mark_wanted;
+}
+
 void relay_want_mark(struct relay *relay, uint64_t every_ms)
 {
     bool is_out = relay->mark_wanted > relay->said.number;
     if (is_out || (relay->mark_ns > 0 && relay->now_ns < relay->mark_ns + every_ms * MS_NS))
         return;
-    relay->mark_ns = relay->now_ns;
-    relay->mark_wanted = asker_want_mark(relay->asker);
+    (void)relay_ask(relay);
 }
 
 static void hear_store(struct relay *relay)

@@ -46,11 +46,8 @@ static void ask(struct relay *relay, struct relay_cell *cell)
 {
     if (relay->now_ns < cell->fence.try_ns)
         return;
-    relay_want_mark(relay, 0);
-    /* One that is out already was perhaps put before the log had this. */
-    cell->fence = (struct fence){.number = asker_want_mark(relay->asker),
-                                 .acked = cell->acked,
-                                 .ticket = cell->acked_ticket};
+    cell->fence = (struct fence){
+        .number = relay_ask(relay), .acked = cell->acked, .ticket = cell->acked_ticket};
 }
 
 /* By an answer that was asked for after the log had what is in `fence`. */

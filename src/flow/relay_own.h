@@ -117,7 +117,12 @@ static inline const struct state_mark *relay_mark(const struct relay *relay)
     return relay->said.is_known ? &relay->said.mark : NULL;
 }
 
-/* Has the store asked once more, if it was not `every_ms` ago; nobody waits for it. */
+/* Has the store asked how far it is, from now on: a question that is out may have been put too
+ * early. Returns its number. */
+uint64_t relay_ask(struct relay *relay);
+
+/* Likewise, unless it was `every_ms` ago or a question is out: who only wants to know now and then.
+ */
 void relay_want_mark(struct relay *relay, uint64_t every_ms);
 
 /* Which of `cells`, of which the log has what we appended up to `sequences`, count: others must not
