@@ -191,9 +191,8 @@ struct releases *spreads_releases(struct layer *layer)
 
 /* ---- for others ---- */
 
-void spreads_cell_opened(struct layer *layer, unsigned cell, bool kept)
+void spreads_cell_opened(struct layer *layer, unsigned cell)
 {
-    (void)kept;
     struct spreads *spreads = layer->spreads;
     for (unsigned i = 0; i < SPREAD_TABLE && spreads->count > 0; i++)
         for (struct spread_entry *entry = spreads->table[i]; entry; entry = entry->next)

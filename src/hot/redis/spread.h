@@ -153,7 +153,7 @@ void spreads_note_counts(struct layer *layer, const struct op *op, unsigned cell
                          const int64_t *counts);
 
 /* A cell was opened anew. */
-void spreads_cell_opened(struct layer *layer, unsigned cell, bool kept);
+void spreads_cell_opened(struct layer *layer, unsigned cell);
 
 /* Before a cell is opened without its data: pieces elsewhere of what has its home there are given
  * up. ERR_BUSY until the store has what they have written. The relay's thread. */
