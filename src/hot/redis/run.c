@@ -174,6 +174,12 @@ void run_put_back(struct run_cell *cell, struct run_list *front)
         cell->runs->ready |= UINT64_C(1) << cell->number;
 }
 
+uint64_t runs_batch_serial(const struct op *op)
+{
+    const struct run_batch *batch = run_batch_of(op);
+    return batch ? batch->serial : 0;
+}
+
 void runs_again(struct layer *layer, struct op *op)
 {
     assert(layer_is_own_thread(layer));

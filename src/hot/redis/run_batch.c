@@ -78,6 +78,7 @@ static void enter(void *arg)
     struct op *op = run->batch->ops;
     uint64_t now = run_now_ns(runs);
     run->began_ns = now;
+    run->serial = ++runs->batches;
     runs_note_time(runs, run->batch->now_ms);
     for (size_t left = run->left; left > 0; op++) /* with the last one the batch may be gone */
         if (op->user_hash != 0) {

@@ -18,6 +18,7 @@
 struct run_batch {
     struct runs *runs;
     struct batch *batch;
+    uint64_t serial; /* runs_batch_serial() */
     size_t left;
     uint64_t began_ns;
     struct bell *bell; /* of a guest, who waits for it */
@@ -57,6 +58,7 @@ struct runs {
     struct run_cell cells[LIMIT_CELLS];
     uint64_t ready; /* cells that have something queued */
     bool is_shut;
+    uint64_t batches;          /* so far */
     _Atomic int64_t now_ms;    /* of the batch or the tick that came last; 0 = none did */
     _Atomic uint64_t noted_ns; /* and when that was */
     uint64_t told;             /* workers to be told that batches are done, by bit */

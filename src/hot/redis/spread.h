@@ -90,9 +90,8 @@ struct spread_entry {
     struct spread_ops for_refresh; /* reads: of the one that is under way */
     struct spread_ops for_next;    /* reads: of the one after that */
 
-    uint64_t pick_batch; /* the last batch that has added to a counter, and where */
+    uint64_t pick_batch; /* the last batch that has added to a counter (0 = none), and where */
     unsigned pick_cell;
-    const struct op *pick_op; /* its last; only to be compared */
 
     /* Writes under way, by turn: a read waits for those before it, and for no later ones. */
     unsigned turn;

@@ -56,18 +56,15 @@ static unsigned send_to(struct spread_entry *entry, struct op *op, unsigned cell
  * cheapest. A key is where it was used: at home. */
 static unsigned send_sum(struct spread_entry *entry, struct op *op)
 {
-    /* The next batch is told from the last by its ops beginning anew, or by nothing of the last
-     * being under way. */
-    bool is_same_batch = entry->pick_batch == op->user_hash && op > entry->pick_op &&
-                         entry->under_way[0] + entry->under_way[1] > 0 &&
+    uint64_t batch = runs_batch_serial(op);
+    bool is_same_batch = batch != 0 && entry->pick_batch == batch &&
                          map_owners(&entry->map) & map_bit(entry->pick_cell);
     unsigned cell = entry->home;
     if (op->key.size == 0 && !op->amount.big)
         cell = is_same_batch ? entry->pick_cell : pick(entry->layer->spreads, entry);
     if (is_same_batch && entry->pick_cell != cell && spread_waits_behind(entry, op))
         return UINT_MAX;
-    entry->pick_batch = op->user_hash;
-    entry->pick_op = op;
+    entry->pick_batch = batch;
     entry->pick_cell = cell;
     return send_to(entry, op, cell);
 }
