@@ -175,6 +175,11 @@ uint64_t runs_batch_serial(const struct op *op);
  * calls. Refused with ERR_UNAVAILABLE when that has gone on for too long. */
 void runs_again(struct layer *layer, struct op *op);
 
+/* Has the op waited for as long as one of its kind does? Then it is refused: a write with
+ * ERR_UNAVAILABLE, and of a read the store is asked instead. */
+bool runs_is_impatient(const struct layer *layer, const struct op *op);
+void runs_refuse(struct layer *layer, struct op *op);
+
 /* The cell was opened: what was refused is asked for again. */
 void runs_cell_opened(struct layer *layer, unsigned cell);
 

@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "core/bucket.h"
 #include "hot/redis/run_own.h"
+#include "hot/redis/spread.h"
 
 /* Where it belongs. False: op->code. */
 static bool aim(const struct layer *layer, struct op *op, const struct op *previous)
@@ -63,7 +64,7 @@ static size_t aim_all(struct layer *layer, struct batch *batch, struct run_batch
             continue;
         previous = op;
         has_written |= op_is_write(op->kind);
-        if (!has_written && run_may_be_spread(op) && spreads_answer(layer, op))
+        if (!has_written && spread_sum_will_do(op) && spreads_answer(layer, op))
             continue;
         op->user_hash = (uintptr_t)run;
         left++;

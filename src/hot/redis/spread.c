@@ -121,6 +121,7 @@ static void look_after(struct spread_entry *entry, uint64_t now_ns)
     if (entry->for_map.first && !entry->refresh && entry->rest_until_ns == 0)
         refresh_start(entry);
     spread_take_over_if_left(entry);
+    spread_let_go(entry);
     spread_fold_if_quiet(entry);
 }
 

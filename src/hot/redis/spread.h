@@ -103,9 +103,8 @@ struct spread_entry {
     bool folds;                 /* it is to be in one piece: nobody goes anywhere */
     bool is_folding;            /* the mover is at it */
     struct spread_ops for_fold; /* in order */
-    uint64_t fold_until_ns;
-    bool is_moving;            /* the mover has been asked to do something about it */
-    struct spread_ops created; /* are finished when that is done */
+    bool is_moving;             /* the mover has been asked to do something about it */
+    struct spread_ops created;  /* are finished when that is done */
 
     bool lacks_pieces; /* cells that the map names have none */
     /* An owner has said that it is none: at this version, so often, since when, last. */
@@ -157,6 +156,9 @@ void spreads_cell_opened(struct layer *layer, unsigned cell);
 /* Before a cell is opened without its data: pieces elsewhere of what has its home there are given
  * up. ERR_BUSY until the store has what they have written. The relay's thread. */
 enum err spreads_release(struct layer *layer, unsigned home);
+
+/* A read that the sum of the pieces answers. Any thread. */
+bool spread_sum_will_do(const struct op *op);
 
 /* How many things are spread, as far as this node knows, and how often shards were changed. Any
  * thread. */

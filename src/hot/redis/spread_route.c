@@ -77,6 +77,23 @@ static bool is_of_wrong_type(const struct spread_entry *entry, const struct op *
     return entry->map.is_item && op->kind != OP_CREATE && op->kind != OP_DELETE;
 }
 
+bool spread_sum_will_do(const struct op *op)
+{
+    return op->kind == OP_GET || op->kind == OP_EXISTS || op->kind == OP_COUNTS ||
+           op->kind == OP_DESCRIBE || op->kind == OP_DEADLINE;
+}
+
+bool spread_needs_fold(const struct spread_entry *entry, const struct op *op)
+{
+    if (!entry->has_map || spread_sum_will_do(op))
+        return false;
+    if (total_is_over(entry))
+        return true; /* home sees to that */
+    bool goes_to_piece = op_has_user(op->kind) || op->kind == OP_MEMBERS || op->kind == OP_ADD;
+    bool is_refused = op->kind == OP_CREATE && op->key.size == 0;
+    return !goes_to_piece && !is_refused && !is_of_wrong_type(entry, op);
+}
+
 unsigned spreads_cell_of(struct layer *layer, struct op *op)
 {
     struct spreads *spreads = layer->spreads;
@@ -87,29 +104,21 @@ unsigned spreads_cell_of(struct layer *layer, struct op *op)
     entry->used_ns = spreads_now_ns(spreads);
     if (spread_waits_for_earlier(entry, op, false))
         return UINT_MAX;
-    if (entry->folds) {
+    if (entry->folds || spread_needs_fold(entry, op)) {
         spread_wait_for_fold(entry, op);
         return UINT_MAX;
     }
     if (!entry->has_map)
         return entry->home;
-    if (total_is_over(entry)) {
-        spread_wait_for_fold(entry, op); /* home sees to that */
-        return UINT_MAX;
-    }
     if (is_of_wrong_type(entry, op))
         return look_first(entry, op);
-    if (op_has_user(op->kind)) {
+    if (op_has_user(op->kind))
         return send_to(entry, op, entry->map.owner[bucket_slice(op->bucket)]);
-    }
     if (op->kind == OP_MEMBERS)
         return send_to(entry, op, entry->map.owner[spread_slice_of_cursor(op)]);
     if (op->kind == OP_ADD)
         return send_sum(entry, op);
-    if (op->kind == OP_CREATE && op->key.size == 0)
-        return look_first(entry, op);
-    spread_wait_for_fold(entry, op);
-    return UINT_MAX;
+    return look_first(entry, op);
 }
 
 /* ---- reads ---- */
@@ -157,7 +166,9 @@ bool spreads_read(struct layer *layer, struct op *op)
     entry->is_read = true;
     if (spread_waits_for_earlier(entry, op, true))
         return false;
-    if (entry->folds) {
+    /* The sum is right at every step of a fold; who has written before in the same batch, and
+     * waits, wants to see that, though. */
+    if (spread_ops_have_earlier(&entry->for_fold, op)) {
         spread_wait_for_fold(entry, op);
         return false;
     }
