@@ -33,6 +33,10 @@ struct links_call {
 struct links *links_new(struct env *env, const struct stream_url *url);
 void links_free(struct links *links);
 
+/* From this moment (of env_monotonic_ns()) on nobody is waited for: calls have no reply. Any
+ * thread. */
+void links_end_at(struct links *links, uint64_t end_ns);
+
 /* Makes a call of `count` arguments. */
 void links_call_init(struct links_call *call, unsigned lane, int count, const char **args,
                      const size_t *sizes);

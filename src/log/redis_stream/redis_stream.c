@@ -12,7 +12,7 @@
 
 #define PENDING_BYTES_MAX ((uint64_t)64 << 20)
 #define KEEP_MS           3600000u
-#define CLOSE_MS          3000u
+#define CLOSE_MS          2000u
 #define GROUP_DEFAULT     "tally"
 
 /* ---- appending ---- */
@@ -116,6 +116,9 @@ static void free_log(struct stream_log *log)
 static void stream_close(struct log *base)
 {
     struct stream_log *log = stream_log_of(base);
+    uint64_t end_ns = env_monotonic_ns(log->env) + log->close_ms * MS_NS;
+    links_end_at(log->writer.links, end_ns);
+    links_end_at(log->reader.links, end_ns);
     writer_stop(log);
     reader_stop(log);
     free_log(log);
