@@ -92,7 +92,7 @@ static enum err stream_release(struct log *base, unsigned number, struct log_pos
     struct reader *reader = &stream_log_of(base)->reader;
     struct in_lane *lane = &reader->lanes[number];
     pthread_mutex_lock(&reader->mutex);
-    if (position_is_before(lane->released, position))
+    if (log_position_is_before(lane->released, position))
         lane->released = position;
     pthread_mutex_unlock(&reader->mutex);
     return ERR_OK;
