@@ -15,6 +15,7 @@
 #include "hot/redis/script.h"
 #include "net/conn.h"
 #include "net/lookup.h"
+#include "net/redis_info.h"
 
 #define OUT_MAX        (256u << 20)
 #define OUT_KEPT       (1u << 20)
@@ -280,18 +281,9 @@ static void put_command(struct link *link, const struct slice *words, size_t cou
     link_expect(link, fn, NULL);
 }
 
-/* The value of "name:value" in an answer to INFO; the empty slice if there is none. */
 static struct slice info_value(const struct redisReply *reply, const char *name)
 {
-    size_t size = strlen(name);
-    const char *at = reply->str;
-    while (at && strncmp(at, name, size) != 0) {
-        at = strchr(at, '\n');
-        at = at ? at + 1 : NULL;
-    }
-    if (!at)
-        return (struct slice){NULL, 0};
-    return (struct slice){at + size, strcspn(at + size, "\r\n")};
+    return redis_info_value((struct slice){reply->str, reply->str ? reply->len : 0}, name);
 }
 
 /* False: the greeting has failed. */

@@ -19,7 +19,7 @@
 #define MS_NS         1000000u
 
 struct link {
-    struct stream_server server;
+    struct redis_url_server server;
     redisContext *context; /* NULL: not connected */
     uint64_t pause_ms;
     uint64_t try_ns; /* not before */
@@ -28,15 +28,15 @@ struct link {
 struct links {
     struct env *env; /* borrowed */
     _Atomic uint64_t end_ns;
-    char user[64];
-    char password[128];
+    char user[sizeof(((struct redis_url *)0)->user)];
+    char password[sizeof(((struct redis_url *)0)->password)];
     struct link servers[SERVERS_MAX];
     unsigned count;
     unsigned server_of[LIMIT_CELLS];
     char reason[192];
 };
 
-struct links *links_new(struct env *env, const struct stream_url *url)
+struct links *links_new(struct env *env, const struct redis_url *url)
 {
     struct links *links = memory_take_zeroed(sizeof(*links));
     links->env = env;
