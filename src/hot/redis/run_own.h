@@ -87,7 +87,7 @@ static inline uint64_t run_began_ns(const struct op *op)
 
 static inline uint64_t run_patience_ns(const struct runs *runs, const struct op *op)
 {
-    uint64_t patience_ns = op_is_write(op->kind) ? RUN_PATIENCE_NS : RUN_READ_NS;
+    uint64_t patience_ns = run_op_writes(op) ? RUN_PATIENCE_NS : RUN_READ_NS;
     return runs->is_hurried && patience_ns > RUN_HURRY_NS ? RUN_HURRY_NS : patience_ns;
 }
 
