@@ -123,6 +123,7 @@ TEST(what_is_added_meanwhile_is_added_when_nobody_needs_the_fold_any_more)
 {
     struct beside beside;
     start_beside(&beside, set("c", 7));
+    usleep(2000000); /* it is refused while the other still has patience */
     uint64_t began_ms = now_ms();
     assert_int_equal(rig_ask(&rig, add("c", 1)).code, ERR_OK);
     assert_true(now_ms() - began_ms < WRITE_MS);
