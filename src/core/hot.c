@@ -181,6 +181,14 @@ void hot_settle(struct hot *hot)
     hot->ops->settle(hot);
 }
 
+void hot_hurry(struct hot *hot)
+{
+    assert(hot);
+
+    if (hot->ops->hurry)
+        hot->ops->hurry(hot);
+}
+
 void hot_close(struct hot *hot)
 {
     if (hot)

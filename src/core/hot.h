@@ -255,6 +255,11 @@ struct hot_ops {
      * that do not write to the log themselves. */
     void (*settle)(struct hot *hot);
 
+    /* The server is about to stop: what waits for something is answered or refused soon, and so is
+     * what comes from now on; what has nothing to wait for is done as ever. Any thread. NULL: in
+     * this layer nothing waits. */
+    void (*hurry)(struct hot *hot);
+
     void (*close)(struct hot *hot);
 };
 
@@ -297,6 +302,7 @@ enum err hot_note(struct hot *hot, const struct event *repair, int64_t now_ms);
 void hot_hottest(struct hot *hot, uint32_t limit, hot_shards_fn *visit, void *arg);
 void hot_stats(struct hot *hot, struct hot_stats *ret_stats);
 void hot_settle(struct hot *hot);
+void hot_hurry(struct hot *hot);
 void hot_close(struct hot *hot);
 
 /* "memory" */

@@ -38,6 +38,11 @@ struct log_position {
     uint64_t offset;
 };
 
+static inline bool log_position_is_before(struct log_position a, struct log_position b)
+{
+    return a.segment < b.segment || (a.segment == b.segment && a.offset < b.offset);
+}
+
 struct log;
 
 /* Called after the log has reached further, on a thread of the log's own: wake

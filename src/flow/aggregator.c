@@ -177,7 +177,7 @@ static enum err gather(struct aggregator *a, struct error *error)
 /* Goes on from where the store says that it is. */
 static void go_on_from(struct aggregator *a, const struct state_mark *mark)
 {
-    bool is_further = a->by_lane || is_before(a->mark.position, mark->position);
+    bool is_further = a->by_lane || log_position_is_before(a->mark.position, mark->position);
     a->mark = *mark;
     a->at = mark->position;
     coalesce_begin(a->gathered, mark);
@@ -412,7 +412,7 @@ static bool is_hurried(struct aggregator *a)
     if (a->by_lane)
         return coalesce_has_epoch(a->gathered) || atomic_exchange(&a->hurry_all, false);
     lock_take(&a->lock);
-    bool is_hurried = is_before(a->mark.position, a->hurry);
+    bool is_hurried = log_position_is_before(a->mark.position, a->hurry);
     lock_release(&a->lock);
     return is_hurried;
 }

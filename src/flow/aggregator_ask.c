@@ -77,8 +77,8 @@ bool aggregator_hurry(struct aggregator *aggregator, struct log_position until)
     assert(aggregator);
 
     lock_take(&aggregator->lock);
-    bool waits = is_before(aggregator->read, until);
-    if (is_before(aggregator->hurry, until))
+    bool waits = log_position_is_before(aggregator->read, until);
+    if (log_position_is_before(aggregator->hurry, until))
         aggregator->hurry = until;
     lock_release(&aggregator->lock);
     if (waits)

@@ -100,11 +100,6 @@ static inline bool same_place(struct log_position a, struct log_position b)
     return a.segment == b.segment && a.offset == b.offset;
 }
 
-static inline bool is_before(struct log_position a, struct log_position b)
-{
-    return a.segment < b.segment || (a.segment == b.segment && a.offset < b.offset);
-}
-
 /* Tries again what is due, and does what has to be done now and then. */
 enum err aggregator_do_chores(struct aggregator *a, bool *did, struct error *error);
 

@@ -449,11 +449,6 @@ enum err seat_run(struct desk_seat *seat, struct op *ops, size_t count, struct e
     return ERR_OK;
 }
 
-static bool is_before(struct log_position a, struct log_position b)
-{
-    return a.segment < b.segment || (a.segment == b.segment && a.offset < b.offset);
-}
-
 /* What is appended and not durable yet cannot be read; wait for it. Under load something is always
  * pending, but what was appended before a commit begins is part of it. */
 static void wait_for_durable(struct desk_seat *seat)
@@ -483,7 +478,7 @@ static enum err catch_up_lanes(struct desk_seat *seat, struct error *error)
         struct state_mark mark;
         aggregator_mark(desk->options.aggregator, &mark);
         unsigned lane = 0;
-        while (lane < LIMIT_CELLS && !is_before(mark.lanes[lane], ends[lane]) &&
+        while (lane < LIMIT_CELLS && !log_position_is_before(mark.lanes[lane], ends[lane]) &&
                mark.sequences[lane] >= seat->sequences[lane])
             lane++;
         if (lane == LIMIT_CELLS)
@@ -507,7 +502,7 @@ enum err seat_catch_up(struct desk_seat *seat, struct error *error)
     struct state_mark mark;
     for (;;) {
         aggregator_mark(desk->options.aggregator, &mark);
-        if (!is_before(mark.position, end))
+        if (!log_position_is_before(mark.position, end))
             return ERR_OK;
         if (!aggregator_hurry(desk->options.aggregator, end))
             return ERR_OK;
@@ -576,7 +571,7 @@ enum err seat_read_log(struct desk_seat *seat, struct log_position from, const u
     struct log_position at = from;
     uint64_t all = bytes_of_log(desk->log);
     uint64_t until_ns = UINT64_MAX;
-    while (is_before(at, end) || !has_seen(&follower, until, &mark)) {
+    while (log_position_is_before(at, end) || !has_seen(&follower, until, &mark)) {
         struct log_position before = at;
         enum err err =
             log_follow(desk->log, 0, &at, FOLLOW_BYTES, follow_section, &follower, error);
@@ -586,7 +581,7 @@ enum err seat_read_log(struct desk_seat *seat, struct log_position from, const u
             return error_set(error, ERR_UNAVAILABLE, "the server is stopping");
         if (reading)
             reading(reading_arg, follower.bytes, all > follower.bytes ? all : follower.bytes);
-        if (is_before(before, at))
+        if (log_position_is_before(before, at))
             continue;
         if (has_seen(&follower, until, &mark))
             return ERR_OK; /* the end is in a segment of which nothing is there yet */
@@ -616,7 +611,7 @@ enum err seat_read_segment(struct desk_seat *seat, uint64_t number, log_visit_fn
             return err;
         if (seat_must_stop(seat))
             return error_set(error, ERR_UNAVAILABLE, "the server is stopping");
-        if (!is_before(before, at))
+        if (!log_position_is_before(before, at))
             break;
     }
     return ERR_OK;

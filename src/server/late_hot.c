@@ -160,6 +160,13 @@ static void stats(struct hot *base, struct hot_stats *ret_stats)
     ret_stats->members = atomic_load(&late->members);
 }
 
+static void hurry(struct hot *base)
+{
+    struct hot *real = real_of(base);
+    if (real)
+        hot_hurry(real);
+}
+
 static void close_nothing(struct hot *base)
 {
     (void)base; /* the real one is closed by its owner */
@@ -188,6 +195,7 @@ static const struct hot_ops late_ops = {
     .note = note,
     .hottest = hottest,
     .stats = stats,
+    .hurry = hurry,
     .close = close_nothing,
 };
 

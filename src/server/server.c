@@ -564,6 +564,14 @@ static void note_drained(void *arg, unsigned worker)
     pthread_mutex_unlock(&server->drain_mutex);
 }
 
+/* Ops that wait for the log, or for a Redis that is down, would keep their clients from being
+ * answered, and the doors from being closed: by then nobody carries anything into the log. */
+static void hurry_hot(struct server *server)
+{
+    if (server->hot)
+        hot_hurry(server->hot);
+}
+
 /* Answers what has come in and closes the clients. */
 static void drain_clients(struct server *server)
 {
@@ -671,8 +679,9 @@ static void close_hot(struct server *server)
 
 /* Also right for a server that started only in part. */
 static void (*const stop_steps[])(struct server *server) = {
-    stop_sampler, stop_opening, drain_clients, stop_workers,   stop_pipeline, close_log,
-    close_doors,  close_loops,  close_service, close_pipeline, close_store,   close_hot,
+    stop_sampler,   stop_opening, hurry_hot,   drain_clients, stop_workers,
+    stop_pipeline,  close_log,    close_doors, close_loops,   close_service,
+    close_pipeline, close_store,  close_hot,
 };
 
 void server_stop(struct server *server)

@@ -429,11 +429,6 @@ TEST(stats_count_what_was_committed)
 
 /* ---- following ---- */
 
-static bool is_before(struct log_position a, struct log_position b)
-{
-    return a.segment < b.segment || (a.segment == b.segment && a.offset < b.offset);
-}
-
 static bool is_same(struct log_position a, struct log_position b)
 {
     return a.segment == b.segment && a.offset == b.offset;
@@ -449,7 +444,7 @@ static void follow_all(struct log *log, struct log_position *at, uint64_t limit,
         struct error error = {0};
         if (log_follow(log, 0, at, limit, visit, arg, &error))
             fail_msg("%s", error.text);
-        assert_false(is_before(*at, before));
+        assert_false(log_position_is_before(*at, before));
     } while (!is_same(*at, before));
 }
 

@@ -1,7 +1,6 @@
 #include "hot/redis/cluster.h"
 
 #include <assert.h>
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 #include "base/message.h"
 #include "core/limits.h"
 #include "hot/redis/layer.h"
+#include "net/redis_url.h"
 #include "net/timer.h"
 
 #define NODES_MAX     256u /* servers that we are willing to know */
@@ -311,94 +311,37 @@ void cluster_doubt(struct cluster *cluster)
 
 /* --- the URL --- */
 
-/* Decodes %XX, in place of the slice; false when it is too long or not so written. */
-static bool unescape(struct slice from, char *to, size_t size)
+static void add_seed(struct cluster *cluster, const struct redis_url_server *server)
 {
-    size_t at = 0;
-    for (size_t i = 0; i < from.size; i++) {
-        char byte = from.data[i];
-        if (byte == '%') {
-            if (i + 2 >= from.size || !isxdigit((unsigned char)from.data[i + 1]) ||
-                !isxdigit((unsigned char)from.data[i + 2]))
-                return false;
-            byte = (char)strtoul((char[]){from.data[i + 1], from.data[i + 2], '\0'}, NULL, 16);
-            i += 2;
-        }
-        if (at + 1 >= size)
-            return false;
-        to[at++] = byte;
-    }
-    to[at] = '\0';
-    return true;
+    char address[LINK_ADDRESS_SIZE];
+    int size = snprintf(address, sizeof(address), strchr(server->host, ':') ? "[%s]:%u" : "%s:%u",
+                        server->host, server->port);
+    assert(size > 0 && (size_t)size < sizeof(address));
+    add_node(cluster, slice_of(address), true);
 }
 
-static enum err read_login(struct cluster *cluster, struct slice login, struct error *error)
+static void take_url(struct cluster *cluster, const struct redis_url *url)
 {
-    const char *colon = memchr(login.data, ':', login.size);
-    struct slice user =
-        colon ? (struct slice){login.data, (size_t)(colon - login.data)} : (struct slice){NULL, 0};
-    struct slice password = colon ? (struct slice){colon + 1, login.size - user.size - 1} : login;
-    if (!unescape(user, cluster->setup.user, sizeof(cluster->setup.user)) ||
-        !unescape(password, cluster->setup.password, sizeof(cluster->setup.password)))
-        return error_set(error, ERR_INVALID, "redis: user or password cannot be read");
-    return ERR_OK;
+    snprintf(cluster->setup.user, sizeof(cluster->setup.user), "%s", url->user);
+    snprintf(cluster->setup.password, sizeof(cluster->setup.password), "%s", url->password);
+    snprintf(cluster->layer->prefix, sizeof(cluster->layer->prefix), "%s", url->prefix);
+    for (unsigned i = 0; i < url->count; i++)
+        add_seed(cluster, &url->servers[i]);
 }
 
-static enum err read_prefix(struct layer *layer, struct slice path, struct error *error)
+static enum err read_url(struct cluster *cluster, const char *text, struct error *error)
 {
-    if (path.size == 0)
-        path = SLICE("tally");
-    if (path.size >= sizeof(layer->prefix) || memchr(path.data, '{', path.size) ||
-        memchr(path.data, '}', path.size) || memchr(path.data, '/', path.size))
-        return error_set(error, ERR_INVALID,
-                         "redis: the prefix of keys is up to %zu bytes without { } and /",
-                         sizeof(layer->prefix) - 1);
-    memcpy(layer->prefix, path.data, path.size);
-    layer->prefix[path.size] = '\0';
-    return ERR_OK;
-}
-
-static enum err read_hosts(struct cluster *cluster, struct slice hosts, struct error *error)
-{
-    while (hosts.size > 0) {
-        const char *comma = memchr(hosts.data, ',', hosts.size);
-        struct slice host = {hosts.data, comma ? (size_t)(comma - hosts.data) : hosts.size};
-        char address[LINK_ADDRESS_SIZE];
-        const char *colon = memrchr(host.data, ':', host.size);
-        bool has_port = colon && colon + 1 < host.data + host.size && colon[-1] != ':' &&
-                        !memchr(colon, ']', (size_t)(host.data + host.size - colon));
-        if (host.size == 0 || host.size + 6 >= sizeof(address) || (colon == host.data))
-            return error_set(error, ERR_INVALID, "redis: '%.*s' is not a host and a port",
-                             SLICE_ARGS(host));
-        snprintf(address, sizeof(address), has_port ? "%.*s" : "%.*s:6379", SLICE_ARGS(host));
-        add_node(cluster, slice_of(address), true);
-        hosts.data += host.size + (comma != NULL);
-        hosts.size -= host.size + (comma != NULL);
-    }
-    return cluster->node_count > 0 ? ERR_OK
-                                   : error_set(error, ERR_INVALID, "redis: the URL names no host");
-}
-
-static enum err read_url(struct cluster *cluster, struct slice url, struct error *error)
-{
-    struct slice scheme = SLICE("redis://");
-    if (url.size < scheme.size || memcmp(url.data, scheme.data, scheme.size) != 0)
-        return error_set(error, ERR_INVALID, "'%.*s' does not begin with redis://",
-                         SLICE_ARGS(url));
-    struct slice rest = {url.data + scheme.size, url.size - scheme.size};
-    const char *at = memrchr(rest.data, '@', rest.size);
-    if (at) {
-        struct slice login = {rest.data, (size_t)(at - rest.data)};
-        if (read_login(cluster, login, error) != ERR_OK)
-            return ERR_INVALID;
-        rest = (struct slice){at + 1, rest.size - login.size - 1};
-    }
-    const char *slash = memchr(rest.data, '/', rest.size);
-    struct slice hosts = {rest.data, slash ? (size_t)(slash - rest.data) : rest.size};
-    struct slice path =
-        slash ? (struct slice){slash + 1, rest.size - hosts.size - 1} : (struct slice){NULL, 0};
-    enum err err = read_prefix(cluster->layer, path, error);
-    return err ? err : read_hosts(cluster, hosts, error);
+    static const char scheme[] = "redis://";
+    if (strncmp(text, scheme, strlen(scheme)) != 0)
+        return error_set(error, ERR_INVALID, "redis: the URL does not begin with %s", scheme);
+    struct redis_url *url = memory_take(sizeof(*url)); /* too large for a stack */
+    enum err err = redis_url_parse("redis: the URL", text + strlen(scheme), url, error);
+    if (!err && url->settings.data)
+        err = error_set(error, ERR_INVALID, "redis: the URL: nothing may follow the prefix");
+    if (!err)
+        take_url(cluster, url);
+    free(url);
+    return err;
 }
 
 /* --- life --- */
@@ -417,7 +360,7 @@ struct cluster *cluster_new(struct layer *layer, struct error *error)
     lock_init(&cluster->lock);
     error_set(&cluster->status, ERR_UNAVAILABLE, "redis: not connected yet");
     set_all(cluster, NOBODY);
-    if (read_url(cluster, slice_of(layer->options.url), error) != ERR_OK) {
+    if (read_url(cluster, layer->options.url, error) != ERR_OK) {
         cluster_free(cluster);
         return NULL;
     }

@@ -17,8 +17,7 @@
 struct layer;
 struct cluster;
 
-/* Reads redis://[user:password@]host:port[,host:port...][/prefix]; the prefix goes to
- * layer->prefix. */
+/* Reads redis://... (net/redis_url.h); the prefix goes to layer->prefix. */
 struct cluster *cluster_new(struct layer *layer, struct error *error);
 
 /* Replies that are still expected are lost. */

@@ -167,9 +167,18 @@ void spreads_hottest(struct hot *hot, uint32_t limit, hot_shards_fn *visit, void
 /* run.c: the op has its answer; the batch is finished with its last one. */
 void runs_finish_op(struct layer *layer, struct op *op);
 
+/* Which batch the op is of: a number that no other batch has, before or after. 0: of none, it is
+ * one of our own. */
+uint64_t runs_batch_serial(const struct op *op);
+
 /* The op could not be done where it was sent: it is aimed and queued again, in the order of these
  * calls. Refused with ERR_UNAVAILABLE when that has gone on for too long. */
 void runs_again(struct layer *layer, struct op *op);
+
+/* Has the op waited for as long as one of its kind does? Then it is refused: a write with
+ * ERR_UNAVAILABLE, and of a read the store is asked instead. */
+bool runs_is_impatient(const struct layer *layer, const struct op *op);
+void runs_refuse(struct layer *layer, struct op *op);
 
 /* The cell was opened: what was refused is asked for again. */
 void runs_cell_opened(struct layer *layer, unsigned cell);

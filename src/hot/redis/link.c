@@ -14,6 +14,8 @@
 #include "base/message.h"
 #include "hot/redis/script.h"
 #include "net/conn.h"
+#include "net/lookup.h"
+#include "net/redis_info.h"
 
 #define OUT_MAX        (256u << 20)
 #define OUT_KEPT       (1u << 20)
@@ -36,7 +38,12 @@ struct link {
     const struct link_setup *setup; /* borrowed */
     char address[LINK_ADDRESS_SIZE];
     enum link_state state;
-    struct conn *conn; /* owned; NULL while down */
+    struct lookup *lookup;  /* these are owned: the name is being looked up, */
+    struct addrinfo *found; /* and these are its addresses */
+    struct addrinfo *at;    /* the one that is tried, of `found` */
+    bool has_answered;      /* that one: the others are not tried */
+    uint64_t lookup_ns;     /* since when */
+    struct conn *conn;      /* owned; NULL while down */
     struct redisReader *reader;
     struct buffer out;
 
@@ -141,11 +148,41 @@ static void disconnect(struct link *link)
     link->is_broken = false;
 }
 
+static void forget_addresses(struct link *link)
+{
+    lookup_free(link->lookup);
+    if (link->found)
+        freeaddrinfo(link->found);
+    link->lookup = NULL;
+    link->found = NULL;
+    link->at = NULL;
+}
+
 /* It is down since it owes us an answer, if it does. */
 static uint64_t silent_since_ns(const struct link *link)
 {
     return link->ring_count > 0 ? link->ring[link->ring_first & (link->ring_size - 1)].sent_ns
                                 : now_ns(link);
+}
+
+/* Of a host with several addresses some may lead nowhere: "localhost" is ::1 as well as 127.0.0.1,
+ * and Redis may listen at one of them. */
+static bool has_other_address(const struct link *link)
+{
+    return link->at && link->at->ai_next && !link->has_answered;
+}
+
+static void wait_for_retry(struct link *link)
+{
+    if (has_other_address(link)) {
+        link->at = link->at->ai_next;
+        link->retry_ns = now_ns(link);
+        return;
+    }
+    forget_addresses(link);
+    link->retry_ns = now_ns(link) + link->backoff_ns;
+    link->backoff_ns =
+        link->backoff_ns * 2 > BACKOFF_MAX_NS ? BACKOFF_MAX_NS : link->backoff_ns * 2;
 }
 
 /* Nothing is known any more of what was sent; connects again after a while. */
@@ -159,9 +196,7 @@ static void break_off(struct link *link)
     if (was_ready)
         link->down_ns = silent_since_ns(link);
     disconnect(link);
-    link->retry_ns = now_ns(link) + link->backoff_ns;
-    link->backoff_ns =
-        link->backoff_ns * 2 > BACKOFF_MAX_NS ? BACKOFF_MAX_NS : link->backoff_ns * 2;
+    wait_for_retry(link);
     if (was_ready)
         message_warning("redis: lost a server address=%s reason=\"%s\"", link->address,
                         link->trouble.text);
@@ -187,6 +222,7 @@ void link_free(struct link *link)
         return;
     assert(!link->is_reading);
     disconnect(link);
+    forget_addresses(link);
     lose_replies(link);
     buffer_done(&link->out);
     free(link->ring);
@@ -245,18 +281,9 @@ static void put_command(struct link *link, const struct slice *words, size_t cou
     link_expect(link, fn, NULL);
 }
 
-/* The value of "name:value" in an answer to INFO; the empty slice if there is none. */
 static struct slice info_value(const struct redisReply *reply, const char *name)
 {
-    size_t size = strlen(name);
-    const char *at = reply->str;
-    while (at && strncmp(at, name, size) != 0) {
-        at = strchr(at, '\n');
-        at = at ? at + 1 : NULL;
-    }
-    if (!at)
-        return (struct slice){NULL, 0};
-    return (struct slice){at + size, strcspn(at + size, "\r\n")};
+    return redis_info_value((struct slice){reply->str, reply->str ? reply->len : 0}, name);
 }
 
 /* False: the greeting has failed. */
@@ -408,6 +435,7 @@ static void receive(struct link *link)
         fail(link, ERR_UNAVAILABLE, size == 0 ? "it has hung up" : why_broken(link));
         return;
     }
+    link->has_answered = true;
     link->is_reading = true;
     if (redisReaderFeed(link->reader, bytes, (size_t)size) != REDIS_OK)
         fail(link, ERR_UNAVAILABLE, "it does not speak as Redis does");
@@ -429,7 +457,7 @@ static void ready(void *arg, int what)
 
 /* --- connecting --- */
 
-static int open_socket(struct link *link)
+static void look_up(struct link *link)
 {
     char host[LINK_ADDRESS_SIZE];
     snprintf(host, sizeof(host), "%s", link->address);
@@ -441,28 +469,51 @@ static int open_socket(struct link *link)
         name++;
         colon[-1] = '\0';
     }
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
-    struct addrinfo *found = NULL;
-    int status = getaddrinfo(name, colon + 1, &hints, &found);
-    if (status != 0) {
-        error_set(&link->trouble, ERR_UNAVAILABLE, "%s: %s", link->address, gai_strerror(status));
-        return -1;
+    link->lookup = lookup_new(name, colon + 1);
+    link->lookup_ns = now_ns(link);
+}
+
+/* True: there are addresses to be tried. */
+static bool take_addresses(struct link *link)
+{
+    if (link->found)
+        return true;
+    if (!link->lookup)
+        look_up(link);
+    if (!lookup_is_done(link->lookup)) {
+        if (now_ns(link) - link->lookup_ns > link->setup->timeout_ns)
+            error_set(&link->trouble, ERR_UNAVAILABLE, "%s: its name is being looked up",
+                      link->address);
+        return false;
     }
-    int descriptor = socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (descriptor >= 0 && connect(descriptor, found->ai_addr, found->ai_addrlen) != 0 &&
-        errno != EINPROGRESS) {
-        error_set_errno(&link->trouble, ERR_UNAVAILABLE, errno, "%s: cannot connect",
-                        link->address);
+    int status = lookup_take(link->lookup, &link->found);
+    lookup_free(link->lookup);
+    link->lookup = NULL;
+    link->at = link->found;
+    if (link->found)
+        return true;
+    error_set(&link->trouble, ERR_UNAVAILABLE, "%s: %s", link->address, gai_strerror(status));
+    break_off(link);
+    return false;
+}
+
+static int open_socket(struct link *link)
+{
+    int descriptor = socket(link->at->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (descriptor >= 0 &&
+        (connect(descriptor, link->at->ai_addr, link->at->ai_addrlen) == 0 || errno == EINPROGRESS))
+        return descriptor;
+    error_set_errno(&link->trouble, ERR_UNAVAILABLE, errno, "%s: cannot connect", link->address);
+    if (descriptor >= 0)
         close(descriptor);
-        descriptor = -1;
-    }
-    freeaddrinfo(found);
-    return descriptor;
+    return -1;
 }
 
 static void connect_again(struct link *link)
 {
-    link->retry_ns = now_ns(link) + link->backoff_ns;
+    if (!take_addresses(link))
+        return;
+    link->has_answered = false;
     int descriptor = open_socket(link);
     if (descriptor >= 0)
         link->conn = conn_new(link->setup->loop, descriptor, ready, link, &link->trouble);

@@ -6,7 +6,9 @@
  * oldest command is not answered in time is broken: what was sent on it is lost, and nobody knows
  * whether it was done.
  *
- * Belongs to the loop's thread. Names of hosts are looked up when it connects, and that blocks. */
+ * A host may have several addresses: they are tried in turn until one of them answers.
+ *
+ * Belongs to the loop's thread. Names are looked up elsewhere (net/lookup.h). */
 #ifndef HOT_REDIS_LINK_H
 #define HOT_REDIS_LINK_H
 

@@ -37,7 +37,6 @@ struct news {
     struct layer *layer;
     unsigned cell;
     bool is_ours;
-    bool kept;
 };
 
 static void tell_opened(void *arg)
@@ -46,16 +45,16 @@ static void tell_opened(void *arg)
     runs_cell_opened(news->layer, news->cell);
     atomic_fetch_and(&news->layer->opens->untold, ~(UINT64_C(1) << news->cell));
     if (news->is_ours)
-        spreads_cell_opened(news->layer, news->cell, news->kept);
+        spreads_cell_opened(news->layer, news->cell);
     free(news);
 }
 
-static void note_opened(struct layer *layer, unsigned cell, bool is_ours, bool kept)
+static void note_opened(struct layer *layer, unsigned cell, bool is_ours)
 {
     atomic_fetch_or(&layer->opens->untold, UINT64_C(1) << cell);
     atomic_fetch_and(&layer->opens->closed, ~(UINT64_C(1) << cell));
     struct news *news = memory_take(sizeof(*news));
-    *news = (struct news){.layer = layer, .cell = cell, .is_ours = is_ours, .kept = kept};
+    *news = (struct news){.layer = layer, .cell = cell, .is_ours = is_ours};
     if (!layer_post(layer, tell_opened, news))
         free(news);
 }
@@ -66,7 +65,7 @@ void opens_saw(struct layer *layer, unsigned cell, bool is_open)
 
     uint64_t bit = UINT64_C(1) << cell;
     if (is_open && opens_closed_now(layer) & bit)
-        note_opened(layer, cell, false, false);
+        note_opened(layer, cell, false);
     if (is_open || atomic_fetch_or(&layer->opens->closed, bit) & bit)
         return;
     if (layer->outbox.wake)
@@ -187,6 +186,6 @@ enum err opens_open(struct outbox *outbox, unsigned cell, uint64_t epoch, bool k
                          cell, opened.left);
     if (opened.code)
         return error_set(error, opened.code, "cell %u: another node has begun anew", cell);
-    note_opened(layer, cell, true, keep);
+    note_opened(layer, cell, true);
     return ERR_OK;
 }

@@ -44,6 +44,17 @@ static void tick(struct hot *hot, int64_t now_ms)
     drops_tick(layer_of(hot), now_ms);
 }
 
+static void start_to_hurry(void *arg)
+{
+    struct layer *layer = arg;
+    runs_hurry(layer->runs);
+}
+
+static void hurry(struct hot *hot)
+{
+    (void)layer_post(layer_of(hot), start_to_hurry, layer_of(hot));
+}
+
 static void stop(void *arg)
 {
     struct layer *layer = arg;
@@ -105,6 +116,7 @@ static const struct hot_ops redis_ops = {
     .note = scans_note,
     .hottest = spreads_hottest,
     .stats = scans_stats,
+    .hurry = hurry,
     .close = close_layer,
 };
 

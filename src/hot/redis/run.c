@@ -152,7 +152,7 @@ void run_dispatch(struct runs *runs, struct op *op, uint64_t now)
 {
     struct layer *layer = runs->layer;
     op->route = NULL;
-    if (run_may_be_spread(op)) {
+    if (spread_sum_will_do(op)) {
         if (spreads_read(layer, op)) {
             runs_finish_op(layer, op);
             return;
@@ -174,15 +174,32 @@ void run_put_back(struct run_cell *cell, struct run_list *front)
         cell->runs->ready |= UINT64_C(1) << cell->number;
 }
 
+uint64_t runs_batch_serial(const struct op *op)
+{
+    const struct run_batch *batch = run_batch_of(op);
+    return batch ? batch->serial : 0;
+}
+
 void runs_again(struct layer *layer, struct op *op)
 {
     assert(layer_is_own_thread(layer));
 
     uint64_t now = run_now_ns(layer->runs);
-    if (now - run_began_ns(op) > RUN_PATIENCE_NS)
+    uint64_t patience_ns = layer->runs->is_hurried ? RUN_HURRY_NS : RUN_PATIENCE_NS;
+    if (now - run_began_ns(op) > patience_ns)
         run_refuse(layer->runs, op);
     else
         run_dispatch(layer->runs, op, now);
+}
+
+bool runs_is_impatient(const struct layer *layer, const struct op *op)
+{
+    return run_now_ns(layer->runs) - run_began_ns(op) > run_patience_ns(layer->runs, op);
+}
+
+void runs_refuse(struct layer *layer, struct op *op)
+{
+    run_refuse(layer->runs, op);
 }
 
 /* --- ops of our own --- */
@@ -337,7 +354,7 @@ static void refuse_impatient(struct run_cell *cell, uint64_t now)
     run_list_clear(&cell->queue);
     for (struct op *op = old.first, *next; op; op = next) {
         next = op->next;
-        if (is_in_trouble(cell, now) || now - run_began_ns(op) > run_patience_ns(op))
+        if (is_in_trouble(cell, now) || now - run_began_ns(op) > run_patience_ns(cell->runs, op))
             run_refuse(cell->runs, op);
         else
             run_list_add(&cell->queue, op);
@@ -374,6 +391,11 @@ void runs_cell_opened(struct layer *layer, unsigned cell)
 
     run_all_is_well(&layer->runs->cells[cell]);
     layer->runs->ready |= UINT64_C(1) << cell;
+}
+
+void runs_hurry(struct runs *runs)
+{
+    runs->is_hurried = true;
 }
 
 void runs_shut(struct runs *runs)

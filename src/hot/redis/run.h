@@ -42,6 +42,9 @@ void runs_tell(struct runs *runs);
 /* What time it is for the ops: as in batches. Any thread. */
 void runs_note_time(struct runs *runs, int64_t now_ms);
 
+/* The server is about to stop: from now on nobody waits for long. */
+void runs_hurry(struct runs *runs);
+
 /* Everything that waits is refused: the layer is being closed. */
 void runs_shut(struct runs *runs);
 

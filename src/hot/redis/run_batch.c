@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "core/bucket.h"
 #include "hot/redis/run_own.h"
+#include "hot/redis/spread.h"
 
 /* Where it belongs. False: op->code. */
 static bool aim(const struct layer *layer, struct op *op, const struct op *previous)
@@ -63,7 +64,7 @@ static size_t aim_all(struct layer *layer, struct batch *batch, struct run_batch
             continue;
         previous = op;
         has_written |= op_is_write(op->kind);
-        if (!has_written && run_may_be_spread(op) && spreads_answer(layer, op))
+        if (!has_written && spread_sum_will_do(op) && spreads_answer(layer, op))
             continue;
         op->user_hash = (uintptr_t)run;
         left++;
@@ -78,6 +79,7 @@ static void enter(void *arg)
     struct op *op = run->batch->ops;
     uint64_t now = run_now_ns(runs);
     run->began_ns = now;
+    run->serial = ++runs->batches;
     runs_note_time(runs, run->batch->now_ms);
     for (size_t left = run->left; left > 0; op++) /* with the last one the batch may be gone */
         if (op->user_hash != 0) {

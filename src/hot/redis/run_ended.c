@@ -39,7 +39,7 @@ static void queue_again(struct run_cell *cell, bool is_unknown)
         if (is_unknown && !is_safe(op))
             run_fail(runs, op, ERR_TIMEOUT);
         else if (runs->is_shut ||
-                 (cell->trouble_ns != 0 && now - run_began_ns(op) > run_patience_ns(op)))
+                 (cell->trouble_ns != 0 && now - run_began_ns(op) > run_patience_ns(runs, op)))
             run_refuse(runs, op);
         else
             run_list_add(&again, op);

@@ -13,11 +13,13 @@
 #define RUN_MS          UINT64_C(1000000)
 #define RUN_PATIENCE_NS (5000 * RUN_MS) /* an op waits for so long, all in all */
 #define RUN_READ_NS     (300 * RUN_MS)  /* and a read, before the store is asked instead */
+#define RUN_HURRY_NS    (300 * RUN_MS)  /* and anybody, when the server stops */
 
 /* A batch under way; op->user_hash of its ops leads here. */
 struct run_batch {
     struct runs *runs;
     struct batch *batch;
+    uint64_t serial; /* runs_batch_serial() */
     size_t left;
     uint64_t began_ns;
     struct bell *bell; /* of a guest, who waits for it */
@@ -57,6 +59,8 @@ struct runs {
     struct run_cell cells[LIMIT_CELLS];
     uint64_t ready; /* cells that have something queued */
     bool is_shut;
+    bool is_hurried;           /* patience is short */
+    uint64_t batches;          /* so far */
     _Atomic int64_t now_ms;    /* of the batch or the tick that came last; 0 = none did */
     _Atomic uint64_t noted_ns; /* and when that was */
     uint64_t told;             /* workers to be told that batches are done, by bit */
@@ -81,16 +85,10 @@ static inline uint64_t run_began_ns(const struct op *op)
     return batch ? batch->began_ns : ((const struct own_op *)op)->began_ns;
 }
 
-static inline uint64_t run_patience_ns(const struct op *op)
+static inline uint64_t run_patience_ns(const struct runs *runs, const struct op *op)
 {
-    return op_is_write(op->kind) ? RUN_PATIENCE_NS : RUN_READ_NS;
-}
-
-/* May what it asks for be spread over cells? */
-static inline bool run_may_be_spread(const struct op *op)
-{
-    return op->kind == OP_GET || op->kind == OP_EXISTS || op->kind == OP_COUNTS ||
-           op->kind == OP_DESCRIBE || op->kind == OP_DEADLINE;
+    uint64_t patience_ns = run_op_writes(op) ? RUN_PATIENCE_NS : RUN_READ_NS;
+    return runs->is_hurried && patience_ns > RUN_HURRY_NS ? RUN_HURRY_NS : patience_ns;
 }
 
 /* --- run.c --- */

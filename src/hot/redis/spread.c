@@ -121,6 +121,7 @@ static void look_after(struct spread_entry *entry, uint64_t now_ns)
     if (entry->for_map.first && !entry->refresh && entry->rest_until_ns == 0)
         refresh_start(entry);
     spread_take_over_if_left(entry);
+    spread_let_go(entry);
     spread_fold_if_quiet(entry);
 }
 
@@ -191,9 +192,8 @@ struct releases *spreads_releases(struct layer *layer)
 
 /* ---- for others ---- */
 
-void spreads_cell_opened(struct layer *layer, unsigned cell, bool kept)
+void spreads_cell_opened(struct layer *layer, unsigned cell)
 {
-    (void)kept;
     struct spreads *spreads = layer->spreads;
     for (unsigned i = 0; i < SPREAD_TABLE && spreads->count > 0; i++)
         for (struct spread_entry *entry = spreads->table[i]; entry; entry = entry->next)

@@ -90,9 +90,8 @@ struct spread_entry {
     struct spread_ops for_refresh; /* reads: of the one that is under way */
     struct spread_ops for_next;    /* reads: of the one after that */
 
-    uint64_t pick_batch; /* the last batch that has added to a counter, and where */
+    uint64_t pick_batch; /* the last batch that has added to a counter (0 = none), and where */
     unsigned pick_cell;
-    const struct op *pick_op; /* its last; only to be compared */
 
     /* Writes under way, by turn: a read waits for those before it, and for no later ones. */
     unsigned turn;
@@ -104,9 +103,8 @@ struct spread_entry {
     bool folds;                 /* it is to be in one piece: nobody goes anywhere */
     bool is_folding;            /* the mover is at it */
     struct spread_ops for_fold; /* in order */
-    uint64_t fold_until_ns;
-    bool is_moving;            /* the mover has been asked to do something about it */
-    struct spread_ops created; /* are finished when that is done */
+    bool is_moving;             /* the mover has been asked to do something about it */
+    struct spread_ops created;  /* are finished when that is done */
 
     bool lacks_pieces; /* cells that the map names have none */
     /* An owner has said that it is none: at this version, so often, since when, last. */
@@ -153,11 +151,14 @@ void spreads_note_counts(struct layer *layer, const struct op *op, unsigned cell
                          const int64_t *counts);
 
 /* A cell was opened anew. */
-void spreads_cell_opened(struct layer *layer, unsigned cell, bool kept);
+void spreads_cell_opened(struct layer *layer, unsigned cell);
 
 /* Before a cell is opened without its data: pieces elsewhere of what has its home there are given
  * up. ERR_BUSY until the store has what they have written. The relay's thread. */
 enum err spreads_release(struct layer *layer, unsigned home);
+
+/* A read that the sum of the pieces answers. Any thread. */
+bool spread_sum_will_do(const struct op *op);
 
 /* How many things are spread, as far as this node knows, and how often shards were changed. Any
  * thread. */

@@ -3,10 +3,9 @@
 #include "hot/redis/mover.h"
 #include "hot/redis/spread_own.h"
 
-#define TAKE_OVER_MS  1000                  /* a change that nobody has finished for so long */
-#define STRANGE_NS    UINT64_C(1500000000)  /* owners that say they are none: */
-#define STRANGE_TIMES 10u                   /* for so long and so often, and it was lost */
-#define FOLD_NS       UINT64_C(20000000000) /* an op waits for a fold so long */
+#define TAKE_OVER_MS  1000                 /* a change that nobody has finished for so long */
+#define STRANGE_NS    UINT64_C(1500000000) /* owners that say they are none: */
+#define STRANGE_TIMES 10u                  /* for so long and so often, and it was lost */
 
 static void ask_mover(struct spread_entry *entry, enum mover_work work, uint32_t shards,
                       enum heat_reason reason)
@@ -86,10 +85,7 @@ void spread_wait_for_fold(struct spread_entry *entry, struct op *op)
 {
     op->route = entry;
     spread_ops_add(&entry->for_fold, op);
-    if (!entry->folds) {
-        entry->folds = true;
-        entry->fold_until_ns = spreads_now_ns(entry->layer->spreads) + FOLD_NS;
-    }
+    entry->folds = true;
     spread_fold_if_quiet(entry);
 }
 
@@ -101,15 +97,58 @@ static void end_fold(struct spread_entry *entry)
     spread_go_again(entry, &ops);
 }
 
-static void refuse_fold(struct spread_entry *entry)
+/* Reads get what is known, if a sum will do. */
+static void give_up_waiting(struct spread_entry *entry, struct op *op, struct spread_ops *reads)
 {
-    entry->folds = false;
-    for (struct op *op = spread_ops_take(&entry->for_fold); op;
-         op = spread_ops_take(&entry->for_fold)) {
-        op->route = NULL;
-        op->code = ERR_UNAVAILABLE;
-        runs_finish_op(entry->layer, op);
+    op->route = NULL;
+    if (entry->has_map && spread_sum_will_do(op))
+        spread_ops_add(reads, op);
+    else
+        runs_refuse(entry->layer, op);
+}
+
+/* A fold waits for the log, which may be down. Whoever has waited for long enough is refused; a
+ * read behind a write of its batch is as patient as that. With the last op that needs the fold the
+ * others go on, too. */
+static void refuse_impatient(struct spread_entry *entry)
+{
+    struct spread_ops all = entry->for_fold;
+    struct spread_ops reads = {0};
+    bool is_needed = false;
+    entry->for_fold = (struct spread_ops){0};
+    for (struct op *op = spread_ops_take(&all); op; op = spread_ops_take(&all)) {
+        bool follows = spread_ops_have_earlier(&entry->for_fold, op);
+        if (!follows && runs_is_impatient(entry->layer, op)) {
+            give_up_waiting(entry, op, &reads);
+            continue;
+        }
+        spread_ops_add(&entry->for_fold, op);
+        is_needed |= spread_needs_fold(entry, op);
     }
+    if (!is_needed)
+        end_fold(entry);
+    if (reads.first)
+        spread_read_on(entry, &reads);
+}
+
+/* What was created is there, in one piece until it can be spread. */
+static void finish_impatient(struct spread_entry *entry)
+{
+    struct spread_ops all = entry->created;
+    entry->created = (struct spread_ops){0};
+    for (struct op *op = spread_ops_take(&all); op; op = spread_ops_take(&all))
+        if (runs_is_impatient(entry->layer, op))
+            runs_finish_op(entry->layer, op);
+        else
+            spread_ops_add(&entry->created, op);
+}
+
+void spread_let_go(struct spread_entry *entry)
+{
+    if (entry->for_fold.first)
+        refuse_impatient(entry);
+    if (entry->created.first)
+        finish_impatient(entry);
 }
 
 void spread_was_moved(struct spread_entry *entry, enum err code)
@@ -126,8 +165,6 @@ void spread_was_moved(struct spread_entry *entry, enum err code)
         end_fold(entry);
         return;
     }
-    if (entry->folds && spreads_now_ns(spreads) >= entry->fold_until_ns)
-        refuse_fold(entry);
     spread_fold_if_quiet(entry);
     refresh_start(entry);
 }

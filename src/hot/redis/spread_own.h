@@ -41,6 +41,9 @@ bool spread_waits_for_earlier(struct spread_entry *entry, struct op *op, bool is
 /* Reads, and sums that go elsewhere, which have waited for the writes before them. */
 void spread_read_on(struct spread_entry *entry, struct spread_ops *reads);
 
+/* An op that only the whole in one piece can take. */
+bool spread_needs_fold(const struct spread_entry *entry, const struct op *op);
+
 /* The slice that a page of members begins in. */
 unsigned spread_slice_of_cursor(const struct op *op);
 
@@ -50,6 +53,9 @@ unsigned spread_slice_of_cursor(const struct op *op);
 void spread_wait_for_fold(struct spread_entry *entry, struct op *op);
 /* Asks for the fold that somebody waits for, once nothing is under way. */
 void spread_fold_if_quiet(struct spread_entry *entry);
+
+/* Answers those who have waited for a fold or for shards, and have no more patience. */
+void spread_let_go(struct spread_entry *entry);
 
 /* A change that was begun a while ago, and is not ours, may have been left by somebody who died. */
 void spread_take_over_if_left(struct spread_entry *entry);

@@ -56,18 +56,15 @@ static unsigned send_to(struct spread_entry *entry, struct op *op, unsigned cell
  * cheapest. A key is where it was used: at home. */
 static unsigned send_sum(struct spread_entry *entry, struct op *op)
 {
-    /* The next batch is told from the last by its ops beginning anew, or by nothing of the last
-     * being under way. */
-    bool is_same_batch = entry->pick_batch == op->user_hash && op > entry->pick_op &&
-                         entry->under_way[0] + entry->under_way[1] > 0 &&
+    uint64_t batch = runs_batch_serial(op);
+    bool is_same_batch = batch != 0 && entry->pick_batch == batch &&
                          map_owners(&entry->map) & map_bit(entry->pick_cell);
     unsigned cell = entry->home;
     if (op->key.size == 0 && !op->amount.big)
         cell = is_same_batch ? entry->pick_cell : pick(entry->layer->spreads, entry);
     if (is_same_batch && entry->pick_cell != cell && spread_waits_behind(entry, op))
         return UINT_MAX;
-    entry->pick_batch = op->user_hash;
-    entry->pick_op = op;
+    entry->pick_batch = batch;
     entry->pick_cell = cell;
     return send_to(entry, op, cell);
 }
@@ -80,6 +77,23 @@ static bool is_of_wrong_type(const struct spread_entry *entry, const struct op *
     return entry->map.is_item && op->kind != OP_CREATE && op->kind != OP_DELETE;
 }
 
+bool spread_sum_will_do(const struct op *op)
+{
+    return op->kind == OP_GET || op->kind == OP_EXISTS || op->kind == OP_COUNTS ||
+           op->kind == OP_DESCRIBE || op->kind == OP_DEADLINE;
+}
+
+bool spread_needs_fold(const struct spread_entry *entry, const struct op *op)
+{
+    if (!entry->has_map || spread_sum_will_do(op))
+        return false;
+    if (total_is_over(entry))
+        return true; /* home sees to that */
+    bool goes_to_piece = op_has_user(op->kind) || op->kind == OP_MEMBERS || op->kind == OP_ADD;
+    bool is_refused = op->kind == OP_CREATE && op->key.size == 0;
+    return !goes_to_piece && !is_refused && !is_of_wrong_type(entry, op);
+}
+
 unsigned spreads_cell_of(struct layer *layer, struct op *op)
 {
     struct spreads *spreads = layer->spreads;
@@ -90,29 +104,21 @@ unsigned spreads_cell_of(struct layer *layer, struct op *op)
     entry->used_ns = spreads_now_ns(spreads);
     if (spread_waits_for_earlier(entry, op, false))
         return UINT_MAX;
-    if (entry->folds) {
+    if (entry->folds || spread_needs_fold(entry, op)) {
         spread_wait_for_fold(entry, op);
         return UINT_MAX;
     }
     if (!entry->has_map)
         return entry->home;
-    if (total_is_over(entry)) {
-        spread_wait_for_fold(entry, op); /* home sees to that */
-        return UINT_MAX;
-    }
     if (is_of_wrong_type(entry, op))
         return look_first(entry, op);
-    if (op_has_user(op->kind)) {
+    if (op_has_user(op->kind))
         return send_to(entry, op, entry->map.owner[bucket_slice(op->bucket)]);
-    }
     if (op->kind == OP_MEMBERS)
         return send_to(entry, op, entry->map.owner[spread_slice_of_cursor(op)]);
     if (op->kind == OP_ADD)
         return send_sum(entry, op);
-    if (op->kind == OP_CREATE && op->key.size == 0)
-        return look_first(entry, op);
-    spread_wait_for_fold(entry, op);
-    return UINT_MAX;
+    return look_first(entry, op);
 }
 
 /* ---- reads ---- */
@@ -160,7 +166,9 @@ bool spreads_read(struct layer *layer, struct op *op)
     entry->is_read = true;
     if (spread_waits_for_earlier(entry, op, true))
         return false;
-    if (entry->folds) {
+    /* The sum is right at every step of a fold; who has written before in the same batch, and
+     * waits, wants to see that, though. */
+    if (spread_ops_have_earlier(&entry->for_fold, op)) {
         spread_wait_for_fold(entry, op);
         return false;
     }

@@ -134,8 +134,11 @@ bool spread_waits_behind(struct spread_entry *entry, struct op *op)
 
 bool spread_ops_have_earlier(const struct spread_ops *ops, const struct op *op)
 {
+    uint64_t batch = runs_batch_serial(op);
+    if (batch == 0)
+        return false;
     for (const struct op *other = ops->first; other; other = other->next)
-        if (other->user_hash == op->user_hash && other < op)
+        if (runs_batch_serial(other) == batch && other < op)
             return true;
     return false;
 }

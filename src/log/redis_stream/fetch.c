@@ -187,7 +187,7 @@ static bool take_entry(struct in_lane *lane, const struct redisReply *reply, uin
         note_given(lane, last);
     if (!entry)
         return true; /* deleted meanwhile: if it matters, the next one tells */
-    if (!position_is_before(lane->fetched, position_behind(last))) {
+    if (!log_position_is_before(lane->fetched, position_behind(last))) {
         stream_entry_free(entry); /* the store has it already */
         return true;
     }
@@ -216,7 +216,7 @@ static void learn_count(struct in_lane *lane, size_t entries, uint64_t bytes)
 static void look_at_end(struct stream_log *log, unsigned number, struct log_position end)
 {
     struct in_lane *lane = &log->reader.lanes[number];
-    if (!position_is_before(lane->fetched, end)) {
+    if (!log_position_is_before(lane->fetched, end)) {
         lane->suspicions = 0;
         return;
     }
@@ -350,7 +350,7 @@ void fetch_ends(struct stream_log *log, struct links *links)
         const char *id = last_id(calls[i].reply);
         uint64_t last;
         if (id && stream_entry_parse_id(id, &last) && last > 0 &&
-            position_is_before(log->reader.ends[i], position_behind(last)))
+            log_position_is_before(log->reader.ends[i], position_behind(last)))
             log->reader.ends[i] = position_behind(last);
     }
     pthread_mutex_unlock(&log->reader.mutex);

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,7 @@
 #define MS_NS         1000000u
 
 struct link {
-    struct stream_server server;
+    struct redis_url_server server;
     redisContext *context; /* NULL: not connected */
     uint64_t pause_ms;
     uint64_t try_ns; /* not before */
@@ -26,18 +27,20 @@ struct link {
 
 struct links {
     struct env *env; /* borrowed */
-    char user[64];
-    char password[128];
+    _Atomic uint64_t end_ns;
+    char user[sizeof(((struct redis_url *)0)->user)];
+    char password[sizeof(((struct redis_url *)0)->password)];
     struct link servers[SERVERS_MAX];
     unsigned count;
     unsigned server_of[LIMIT_CELLS];
     char reason[192];
 };
 
-struct links *links_new(struct env *env, const struct stream_url *url)
+struct links *links_new(struct env *env, const struct redis_url *url)
 {
     struct links *links = memory_take_zeroed(sizeof(*links));
     links->env = env;
+    atomic_store(&links->end_ns, UINT64_MAX);
     memcpy(links->user, url->user, sizeof(links->user));
     memcpy(links->password, url->password, sizeof(links->password));
     for (unsigned i = 0; i < url->count; i++)
@@ -54,6 +57,11 @@ void links_free(struct links *links)
         if (links->servers[i].context)
             redisFree(links->servers[i].context);
     free(links);
+}
+
+void links_end_at(struct links *links, uint64_t end_ns)
+{
+    atomic_store(&links->end_ns, end_ns);
 }
 
 const char *links_reason(const struct links *links)
@@ -110,6 +118,17 @@ static void lose(struct links *links, struct link *link, const char *reason)
     link->try_ns = env_monotonic_ns(links->env) + link->pause_ms * MS_NS;
 }
 
+/* Up to the end, but for a moment. */
+static struct timeval patience(const struct links *links, uint64_t most_ms)
+{
+    uint64_t now_ns = env_monotonic_ns(links->env);
+    uint64_t end_ns = atomic_load(&links->end_ns);
+    uint64_t left_ms = end_ns > now_ns ? (end_ns - now_ns) / MS_NS : 0;
+    uint64_t ms = left_ms < most_ms ? left_ms + 1 : most_ms;
+    return (struct timeval){.tv_sec = (time_t)(ms / 1000),
+                            .tv_usec = (suseconds_t)(ms % 1000 * 1000)};
+}
+
 static bool log_in(struct links *links, struct link *link)
 {
     if (!links->password[0])
@@ -131,14 +150,15 @@ static bool is_connected(struct links *links, struct link *link)
         return true;
     if (env_monotonic_ns(links->env) < link->try_ns)
         return false;
-    struct timeval wait = {.tv_sec = CONNECT_MS / 1000, .tv_usec = CONNECT_MS % 1000 * 1000};
-    link->context = redisConnectWithTimeout(link->server.host, link->server.port, wait);
+    if (env_monotonic_ns(links->env) >= atomic_load(&links->end_ns))
+        return false;
+    link->context =
+        redisConnectWithTimeout(link->server.host, link->server.port, patience(links, CONNECT_MS));
     if (!link->context || link->context->err) {
         lose(links, link, link->context ? link->context->errstr : "no memory");
         return false;
     }
-    wait = (struct timeval){.tv_sec = ANSWER_MS / 1000, .tv_usec = ANSWER_MS % 1000 * 1000};
-    (void)redisSetTimeout(link->context, wait);
+    (void)redisSetTimeout(link->context, patience(links, ANSWER_MS));
     (void)redisEnableKeepAlive(link->context);
     return log_in(links, link);
 }
@@ -219,6 +239,8 @@ static redisReply *take_reply(struct links *links, struct link *link)
     void *reply = NULL;
     if (!link->context)
         return NULL;
+    if (atomic_load(&links->end_ns) != UINT64_MAX)
+        (void)redisSetTimeout(link->context, patience(links, ANSWER_MS));
     if (redisGetReply(link->context, &reply) != REDIS_OK || !reply) {
         bool is_late = link->context->err == REDIS_ERR_IO && errno == EAGAIN;
         lose(links, link, is_late ? "did not answer in time" : link->context->errstr);

@@ -15,7 +15,7 @@
 
 #include "base/env.h"
 #include "core/limits.h"
-#include "log/redis_stream/stream_url.h"
+#include "net/redis_url.h"
 
 #define LINKS_ARGS_MAX 1024u
 
@@ -30,8 +30,12 @@ struct links_call {
     bool is_open;      /* no answer yet */
 };
 
-struct links *links_new(struct env *env, const struct stream_url *url);
+struct links *links_new(struct env *env, const struct redis_url *url);
 void links_free(struct links *links);
+
+/* From this moment (of env_monotonic_ns()) on nobody is waited for: calls have no reply. Any
+ * thread. */
+void links_end_at(struct links *links, uint64_t end_ns);
 
 /* Makes a call of `count` arguments. */
 void links_call_init(struct links_call *call, unsigned lane, int count, const char **args,

@@ -153,11 +153,6 @@ static inline bool position_is_zero(struct log_position at)
     return at.segment == 0 && at.offset == 0;
 }
 
-static inline bool position_is_before(struct log_position a, struct log_position b)
-{
-    return a.segment < b.segment || (a.segment == b.segment && a.offset < b.offset);
-}
-
 static inline struct stream_entry *stream_entry_at(struct fifo_node *node)
 {
     return (struct stream_entry *)node;

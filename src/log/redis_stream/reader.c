@@ -54,7 +54,7 @@ enum err reader_visit_entry(const struct stream_entry *entry, struct log_positio
         if (i + 1 == entry->count)
             next = position_behind(entry->last);
         else if (stream_entry_look(section, &lane, &first, &last) && last <= entry->last &&
-                 position_is_before(next, position_behind(last)))
+                 log_position_is_before(next, position_behind(last)))
             next = position_behind(last);
         enum err err = visit(arg, section, next, error);
         if (err)

@@ -9,10 +9,11 @@
 #include "base/memory.h"
 #include "base/message.h"
 #include "log/redis_stream/own.h"
+#include "net/redis_info.h"
 
 #define PENDING_BYTES_MAX ((uint64_t)64 << 20)
 #define KEEP_MS           3600000u
-#define CLOSE_MS          3000u
+#define CLOSE_MS          2000u
 #define GROUP_DEFAULT     "tally"
 
 /* ---- appending ---- */
@@ -92,7 +93,7 @@ static enum err stream_release(struct log *base, unsigned number, struct log_pos
     struct reader *reader = &stream_log_of(base)->reader;
     struct in_lane *lane = &reader->lanes[number];
     pthread_mutex_lock(&reader->mutex);
-    if (position_is_before(lane->released, position))
+    if (log_position_is_before(lane->released, position))
         lane->released = position;
     pthread_mutex_unlock(&reader->mutex);
     return ERR_OK;
@@ -116,40 +117,40 @@ static void free_log(struct stream_log *log)
 static void stream_close(struct log *base)
 {
     struct stream_log *log = stream_log_of(base);
+    uint64_t end_ns = env_monotonic_ns(log->env) + log->close_ms * MS_NS;
+    links_end_at(log->writer.links, end_ns);
+    links_end_at(log->reader.links, end_ns);
     writer_stop(log);
     reader_stop(log);
     free_log(log);
 }
 
-/* The value of "name:value" in a reply to INFO. */
-static bool info_value(const char *info, const char *name, char *to, size_t room)
+static enum err check_version(struct slice version, struct error *error)
 {
-    const char *at = strstr(info, name);
-    if (!at)
-        return false;
-    at += strlen(name);
-    (void)snprintf(to, room, "%.*s", (int)strcspn(at, "\r\n"), at);
-    return true;
+    char text[64];
+    (void)snprintf(text, sizeof(text), "%.*s", SLICE_ARGS(version));
+    unsigned long major = strtoul(text, NULL, 10);
+    const char *dot = strchr(text, '.');
+    if (major < 6 || (major == 6 && dot && strtoul(dot + 1, NULL, 10) < 2))
+        return error_set(error, ERR_INVALID,
+                         "the log's Redis is version %s; it has to be 6.2 or newer", text);
+    return ERR_OK;
 }
 
-static enum err check_info(const char *info, struct error *error)
+static enum err check_info(struct slice info, struct error *error)
 {
-    char value[64];
-    if (info_value(info, "redis_version:", value, sizeof(value))) {
-        unsigned long major = strtoul(value, NULL, 10);
-        const char *dot = strchr(value, '.');
-        if (major < 6 || (major == 6 && dot && strtoul(dot + 1, NULL, 10) < 2))
-            return error_set(error, ERR_INVALID,
-                             "the log's Redis is version %s; it has to be 6.2 or newer", value);
-    }
-    if (info_value(info, "aof_enabled:", value, sizeof(value)) && strcmp(value, "0") == 0)
+    struct slice version = redis_info_value(info, "redis_version:");
+    enum err err = version.size > 0 ? check_version(version, error) : ERR_OK;
+    if (err)
+        return err;
+    if (slice_equal(redis_info_value(info, "aof_enabled:"), SLICE("0")))
         message_warning("the log's Redis forgets events when it restarts: set appendonly to yes");
-    if (info_value(info, "maxmemory_policy:", value, sizeof(value)) &&
-        strcmp(value, "noeviction") != 0)
+    struct slice policy = redis_info_value(info, "maxmemory_policy:");
+    if (policy.size > 0 && !slice_equal(policy, SLICE("noeviction")))
         return error_set(error, ERR_INVALID,
                          "the log's Redis may throw events away: set maxmemory-policy to "
-                         "noeviction (it is %s)",
-                         value);
+                         "noeviction (it is %.*s)",
+                         SLICE_ARGS(policy));
     return ERR_OK;
 }
 
@@ -178,7 +179,7 @@ static enum err check_server(struct stream_log *log, struct error *error)
     links_round(log->writer.links, &call, 1);
     enum err err = ERR_OK;
     if (call.reply && call.reply->type == REDIS_REPLY_STRING) {
-        err = check_info(call.reply->str, error);
+        err = check_info((struct slice){call.reply->str, call.reply->len}, error);
         if (!err)
             check_sync(log);
     } else {
@@ -231,12 +232,12 @@ static void set_names(struct stream_log *log, const struct redis_stream_log_opti
     else
         (void)snprintf(log->consumer, sizeof(log->consumer), "%016" PRIx64, env_random(log->env));
     for (unsigned i = 0; i < LIMIT_CELLS; i++) {
-        lane_key(log->keys[i], log->url.prefix, i, "log");
-        lane_key(log->marks[i], log->url.prefix, i, "log-marks");
-        lane_key(log->waits[i], log->url.prefix, i, "log-wait");
-        lane_key(log->leases[i], log->url.prefix, i, "log-lease");
+        lane_key(log->keys[i], log->url.redis.prefix, i, "log");
+        lane_key(log->marks[i], log->url.redis.prefix, i, "log-marks");
+        lane_key(log->waits[i], log->url.redis.prefix, i, "log-wait");
+        lane_key(log->leases[i], log->url.redis.prefix, i, "log-lease");
     }
-    lane_key(log->followers, log->url.prefix, 0, "log-followers");
+    lane_key(log->followers, log->url.redis.prefix, 0, "log-followers");
 }
 
 enum err redis_stream_log_open(struct env *env, const struct redis_stream_log_options *options,
@@ -244,15 +245,15 @@ enum err redis_stream_log_open(struct env *env, const struct redis_stream_log_op
 {
     assert(env && options && options->url && ret_log);
 
-    struct stream_url url;
-    enum err err = stream_url_parse(options->url, &url, error);
-    if (err)
-        return err;
     struct stream_log *log = memory_take_zeroed(sizeof(*log));
+    enum err err = stream_url_parse(options->url, &log->url, error);
+    if (err) {
+        free(log);
+        return err;
+    }
     log->base.ops = &stream_ops;
     log->base.lanes = LIMIT_CELLS;
     log->env = env;
-    log->url = url;
     log->follows = options->follows;
     log->pending_bytes_max =
         options->pending_bytes_max > 0 ? options->pending_bytes_max : PENDING_BYTES_MAX;
@@ -263,8 +264,8 @@ enum err redis_stream_log_open(struct env *env, const struct redis_stream_log_op
     pthread_mutex_init(&log->reader.mutex, NULL);
     bell_init(&log->writer.bell);
     bell_init(&log->reader.bell);
-    log->writer.links = links_new(env, &url);
-    log->reader.links = links_new(env, &url);
+    log->writer.links = links_new(env, &log->url.redis);
+    log->reader.links = links_new(env, &log->url.redis);
     *ret_log = &log->base;
     return ERR_OK;
 }

@@ -107,7 +107,7 @@ static enum err take_info(struct reading *reading, unsigned lane, const redisRep
     if (position_is_zero(scan->at[lane]) && is_cut(reply))
         scan->cut |= UINT64_C(1) << lane;
     reading->ends[lane] = position_behind(last);
-    if (position_is_before(scan->at[lane], reading->ends[lane]))
+    if (log_position_is_before(scan->at[lane], reading->ends[lane]))
         reading->left |= UINT64_C(1) << lane;
     return ERR_OK;
 }
@@ -162,16 +162,17 @@ static enum err take_range(struct reading *reading, unsigned lane, const redisRe
     struct log_position *at = &reading->scan->at[lane];
     enum err err = ERR_OK;
     for (size_t i = 0; i < reply->elements && !err; i++)
-        if (position_is_before(*at, reading->ends[lane]))
+        if (log_position_is_before(*at, reading->ends[lane]))
             err = take_entry(reading, lane, reply->element[i], error);
-    if (reply->elements < COUNT || !position_is_before(*at, reading->ends[lane]))
+    if (reply->elements < COUNT || !log_position_is_before(*at, reading->ends[lane]))
         reading->left &= ~(UINT64_C(1) << lane); /* trimmed meanwhile, or done */
     return err;
 }
 
 enum err stream_scan_lanes(struct stream_log *log, struct log_scan *scan, struct error *error)
 {
-    struct reading reading = {.log = log, .scan = scan, .links = links_new(log->env, &log->url)};
+    struct reading reading = {
+        .log = log, .scan = scan, .links = links_new(log->env, &log->url.redis)};
     enum err err = ask_lanes(&reading, UINT64_MAX, ask_info, take_info, error);
     if (!err && scan->must_be_whole && scan->cut != 0)
         err = error_set(error, ERR_OUT_OF_RANGE, "the log does not reach back to its beginning");

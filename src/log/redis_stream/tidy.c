@@ -17,7 +17,7 @@ static size_t take_released(struct in_lane *lane, uint64_t *ids)
 {
     size_t count = 0;
     while (count < lane->given_count && count < ACKS_MAX &&
-           !position_is_before(lane->released, position_behind(lane->given[count])))
+           !log_position_is_before(lane->released, position_behind(lane->given[count])))
         count++;
     if (count == 0)
         return 0;

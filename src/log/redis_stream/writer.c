@@ -169,7 +169,7 @@ static void note_ends(struct stream_log *log, const struct links_call *calls,
     for (size_t i = 0; i < count; i++) {
         struct log_position end = position_behind(entries[i]->last);
         struct log_position *known = &log->reader.ends[calls[i].lane];
-        if (is_there(calls[i].reply) && position_is_before(*known, end))
+        if (is_there(calls[i].reply) && log_position_is_before(*known, end))
             *known = end;
     }
     pthread_mutex_unlock(&log->reader.mutex);

@@ -87,7 +87,7 @@ static enum err check_reached(struct sqlite_reader *reader, struct log_position 
                                     : err;
     struct log_position position = {(uint64_t)db_int(statement, 0), (uint64_t)db_int(statement, 1)};
     sqlite3_reset(statement);
-    if (!position_is_before(position, reached))
+    if (!log_position_is_before(position, reached))
         return ERR_OK;
     return error_set(error, ERR_UNAVAILABLE,
                      "%s: put in the place of another, and not filled from the log yet",

@@ -143,11 +143,6 @@ enum err store_ready(struct sqlite_store *store, struct error *error);
 /* The furthest mark of the file, or of those that stood there before it. Any thread. */
 struct log_position store_reached(struct sqlite_store *store);
 
-static inline bool position_is_before(struct log_position a, struct log_position b)
-{
-    return a.segment < b.segment || (a.segment == b.segment && a.offset < b.offset);
-}
-
 /* A transaction of the writer. Whatever fails in between ends with store_abandon(), which
  * gives `err` back and forgets what memory knew. Commit looks whether the file is still the one
  * that the path names. */

@@ -189,7 +189,7 @@ static void publish_stats(struct sqlite_store *store)
     };
     lock_take(&store->stats_lock);
     store->stats = stats;
-    if (position_is_before(store->reached, store->mark.position))
+    if (log_position_is_before(store->reached, store->mark.position))
         store->reached = store->mark.position;
     lock_release(&store->stats_lock);
 }

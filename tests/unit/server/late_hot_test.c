@@ -19,7 +19,16 @@ static void fill_stats(struct hot *hot, struct hot_stats *ret_stats)
     ret_stats->hot_counters = 3;
 }
 
-static const struct hot_ops seven_ops = {.name = "seven", .run = run_seven, .stats = fill_stats};
+static unsigned hurries;
+
+static void note_hurry(struct hot *hot)
+{
+    (void)hot;
+    hurries++;
+}
+
+static const struct hot_ops seven_ops = {
+    .name = "seven", .run = run_seven, .stats = fill_stats, .hurry = note_hurry};
 
 static unsigned arrivals;
 static unsigned finished;
@@ -71,6 +80,7 @@ TEST(what_is_not_there_yet_refuses_everything)
     hot_scan(&late.base, &cursor, 1, ignore_entry, NULL);
     assert_int_equal(cursor, 0);
     assert_int_equal(hot_drop(&late.base, SLICE("a")), ERR_UNAVAILABLE);
+    hot_hurry(&late.base);
     hot_close(&late.base);
 }
 
@@ -85,6 +95,9 @@ TEST(what_is_there_answers_and_wakes_the_same_doors)
     struct op op = ask(&late);
     assert_int_equal(op.code, ERR_OK);
     assert_int_equal(op.value.small, 7);
+
+    hot_hurry(&late.base);
+    assert_int_equal(hurries, 1);
 
     seven.arrive(seven.arrive_arg);
     assert_int_equal(arrivals, 1);

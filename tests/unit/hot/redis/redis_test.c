@@ -35,7 +35,8 @@ TEST(urls_that_make_no_sense_are_refused)
     static const char *const urls[] = {
         "redis:/127.0.0.1:1",     "rediss://127.0.0.1:1", "redis://",
         "redis:///prefix",        "redis://a:1/{x}",      "redis://a:1/p/q",
-        "redis://user:%zz@a:1/p", "redis://:1/p"};
+        "redis://user:%zz@a:1/p", "redis://:1/p",         "redis-stream://a:1",
+        "redis://a:1?replicas=1"};
     for (size_t i = 0; i < sizeof(urls) / sizeof(urls[0]); i++) {
         struct error error = {.text = ""};
         assert_int_equal(open_at(urls[i], &error), ERR_INVALID);

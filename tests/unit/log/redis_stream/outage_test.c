@@ -164,6 +164,20 @@ TEST(closing_without_a_server_ends)
     assert_true(rig_now_ms() - began_ms < 10000);
 }
 
+TEST(closing_beside_a_silent_server_does_not_wait_for_it_again_and_again)
+{
+    struct log *log = open_at(server, true);
+    source_append_some(&source, log, 2);
+    source_wait(&source, log);
+    set_faults("{\"hole\":true}");
+    source_append_some(&source, log, 5);
+    rig_wait_room(log, ERR_UNAVAILABLE);
+    uint64_t began_ms = rig_now_ms();
+    log_close(log);
+    assert_true(rig_now_ms() - began_ms < 3500);
+    set_faults("{\"keep\":false,\"reset_all\":true}");
+}
+
 /* An id made of the time is above all of ours for ever. */
 TEST(an_entry_that_is_not_ours_does_not_make_appending_look_done)
 {
@@ -391,6 +405,7 @@ int main(void)
         PROMISE(a_server_that_does_not_answer_is_down_until_it_does),
         PROMISE(a_log_may_start_before_its_server),
         PROMISE(closing_without_a_server_ends),
+        PROMISE(closing_beside_a_silent_server_does_not_wait_for_it_again_and_again),
         PROMISE(an_entry_that_is_not_ours_does_not_make_appending_look_done),
         PROMISE(a_server_that_is_killed_under_appends_leaves_no_gap),
         PROMISE(an_entry_that_is_missing_is_told_and_not_passed_over),

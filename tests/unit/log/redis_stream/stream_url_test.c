@@ -12,25 +12,25 @@ TEST(hosts_ports_login_and_prefix_are_found)
     struct stream_url url;
     assert_int_equal(
         stream_url_parse("redis://ann:p%40ss@one:7000,two,10.0.0.3:7002/shop", &url, NULL), 0);
-    assert_int_equal(url.count, 3);
-    assert_string_equal(url.servers[0].host, "one");
-    assert_int_equal(url.servers[0].port, 7000);
-    assert_string_equal(url.servers[1].host, "two");
-    assert_int_equal(url.servers[1].port, STREAM_PORT);
-    assert_string_equal(url.servers[2].host, "10.0.0.3");
-    assert_int_equal(url.servers[2].port, 7002);
-    assert_string_equal(url.user, "ann");
-    assert_string_equal(url.password, "p@ss");
-    assert_string_equal(url.prefix, "shop");
+    assert_int_equal(url.redis.count, 3);
+    assert_string_equal(url.redis.servers[0].host, "one");
+    assert_int_equal(url.redis.servers[0].port, 7000);
+    assert_string_equal(url.redis.servers[1].host, "two");
+    assert_int_equal(url.redis.servers[1].port, REDIS_URL_PORT);
+    assert_string_equal(url.redis.servers[2].host, "10.0.0.3");
+    assert_int_equal(url.redis.servers[2].port, 7002);
+    assert_string_equal(url.redis.user, "ann");
+    assert_string_equal(url.redis.password, "p@ss");
+    assert_string_equal(url.redis.prefix, "shop");
 }
 
 TEST(the_prefix_is_tally_unless_said)
 {
     struct stream_url url;
     assert_int_equal(stream_url_parse("redis-stream://h:1", &url, NULL), 0);
-    assert_string_equal(url.prefix, "tally");
+    assert_string_equal(url.redis.prefix, "tally");
     assert_int_equal(stream_url_parse("redis-stream://h:1/", &url, NULL), 0);
-    assert_string_equal(url.prefix, "tally");
+    assert_string_equal(url.redis.prefix, "tally");
     assert_int_equal(url.replicas, 0);
 }
 
@@ -38,10 +38,10 @@ TEST(replicas_are_found_with_and_without_a_prefix)
 {
     struct stream_url url;
     assert_int_equal(stream_url_parse("redis://h:1/shop?replicas=2", &url, NULL), 0);
-    assert_string_equal(url.prefix, "shop");
+    assert_string_equal(url.redis.prefix, "shop");
     assert_int_equal(url.replicas, 2);
     assert_int_equal(stream_url_parse("redis://h:1?replicas=1", &url, NULL), 0);
-    assert_string_equal(url.prefix, "tally");
+    assert_string_equal(url.redis.prefix, "tally");
     assert_int_equal(url.replicas, 1);
 }
 
