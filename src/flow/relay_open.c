@@ -179,11 +179,6 @@ static void finish(struct relay *relay, unsigned number, struct relay_cell *cell
                         number, opening->epoch);
 }
 
-static bool is_before(struct log_position a, struct log_position b)
-{
-    return a.segment < b.segment || (a.segment == b.segment && a.offset < b.offset);
-}
-
 static void apply(struct relay *relay, unsigned number, struct relay_cell *cell)
 {
     struct opening *opening = &cell->opening;
@@ -191,7 +186,7 @@ static void apply(struct relay *relay, unsigned number, struct relay_cell *cell)
     relay_want_mark(relay, mark ? MARK_MS : AGAIN_MS);
     if (!mark)
         wait_for(relay, opening, 0, "the store does not say how far it is");
-    else if (is_before(mark->lanes[number], opening->end))
+    else if (log_position_is_before(mark->lanes[number], opening->end))
         wait_for(relay, opening, 0, "the store has to catch up with the log");
     else if (mark->sequences[number] != sequence_of(opening->epoch, 0))
         want_again(relay, opening, "the epoch was used before");

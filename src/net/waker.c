@@ -1,5 +1,6 @@
-/* Not by uv_async_send(): a loop that wakes up before that call is over waits for its end, spinning.
- * Where both threads share a core, the one that spins keeps the other from coming to that end. */
+/* Not by uv_async_send(): a loop that wakes up before that call is over waits for its end,
+ * spinning. Where both threads share a core, the one that spins keeps the other from coming to that
+ * end. */
 #include "net/waker.h"
 
 #include <assert.h>
@@ -28,7 +29,7 @@ static void wake_up(uv_poll_t *poll, int status, int events)
     (void)status, (void)events;
     uint64_t calls;
     ssize_t size = read(waker->fd, &calls, sizeof(calls));
-    (void)size; /* what counts is that it can be written again */
+    (void)size;                                /* what counts is that it can be written again */
     atomic_exchange(&waker->is_called, false); /* and sees what was written before the call */
     waker->woken(waker->arg);
 }
