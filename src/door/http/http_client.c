@@ -378,7 +378,7 @@ static void ready(void *arg, int what)
         return;
     if (client->stream)
         read_away(client);
-    else if (client->base.held != 0 || pass_must_wait(&client->base))
+    else if (client->base.held != 0 || client->base.resuming || pass_must_wait(&client->base))
         return;
     else if (client->tail.size <= SMALL_TAIL_BYTES)
         read_into_room(client);

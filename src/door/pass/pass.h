@@ -34,6 +34,7 @@
 #ifndef DOOR_PASS_PASS_H
 #define DOOR_PASS_PASS_H
 
+#include <assert.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -310,11 +311,12 @@ bool pass_check(const struct pass *pass, size_t count, struct error *error);
 /* Takes back the last `count` ops. */
 void pass_undo(struct pass *pass, size_t count);
 
-/* Appends the request that owns the last `count` ops. */
+/* Appends the request that owns the last `count` ops; there is room for it. */
 static inline void pass_request(struct pass *pass, void *client, size_t count,
                                 pass_answer_fn *answer, void *extra)
 {
     struct pass_group *group = &pass->gathered;
+    assert(group->request_count < LIMIT_BATCH);
     group->requests[group->request_count++] = (struct pass_request){
         .client = client,
         .answer = answer,

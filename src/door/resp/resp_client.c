@@ -53,6 +53,13 @@ static void unlink_client(struct resp_worker *worker, struct resp_client *client
     gauge_add(&worker->stats.connections, (uint64_t)-1);
 }
 
+/* What is not taken fits: a request that is not whole, or the requests of one read. */
+static size_t tail_bytes_max(const struct resp_options *options)
+{
+    size_t bytes = options->query_bytes_max;
+    return (bytes > ROOM_BLOCK_BYTES ? bytes : ROOM_BLOCK_BYTES) + READ_BYTES_MIN;
+}
+
 struct resp_client *resp_client_new(struct resp_worker *worker, int descriptor)
 {
     const struct resp_options *options = resp_door_options(worker->resp);
@@ -67,7 +74,7 @@ struct resp_client *resp_client_new(struct resp_worker *worker, int descriptor)
     client->base.pass = &worker->pass;
     client->worker = worker;
     client->id = resp_door_next_id(worker->resp);
-    buffer_init(&client->tail, options->query_bytes_max + READ_BYTES_MIN);
+    buffer_init(&client->tail, tail_bytes_max(options));
     resp_reply_init(&client->reply, options->output_bytes_max);
     client->lacks = password_is_set(resp_door_password(worker->resp)) ? RESP_COMMAND_STRANGER : 0;
 
@@ -159,9 +166,8 @@ static void keep_tail(struct resp_client *client, struct slice rest, bool some_t
     }
     if (some_taken || client->partial_since_ms == 0)
         client->partial_since_ms = loop_now_ms(client->worker->loop);
-    if (client->need > resp_door_options(client->worker->resp)->query_bytes_max ||
-        buffer_append_slice(&client->tail, rest) != ERR_OK)
-        refuse(client, "Protocol error: too big request");
+    if (buffer_append_slice(&client->tail, rest) != ERR_OK)
+        resp_client_close(client); /* no memory */
 }
 
 /* Words that the parser has unquoted lie in its scratch: they get a place beside the others. */
@@ -179,6 +185,23 @@ static void move_words(struct resp_client *client, struct resp_parser *parser)
     }
 }
 
+/* What the parser has found instead of a request is refused, or there is more to come. False: it
+ * cannot be refused yet, since a refusal stands behind the answers before it. */
+static __attribute__((cold, noinline)) bool end_requests(struct resp_client *client,
+                                                         enum resp_found found)
+{
+    const struct resp_parser *parser = &client->worker->parser;
+    size_t max = resp_door_options(client->worker->resp)->query_bytes_max;
+    if (found == RESP_MORE && parser->need <= max) {
+        client->need = parser->need;
+        return true;
+    }
+    if (!pass_has_room(&client->worker->pass, 0))
+        return false;
+    refuse(client, found == RESP_MORE ? "Protocol error: too big request" : parser->error);
+    return true;
+}
+
 /* Takes requests until the bytes end or the client is held. The bytes stay
  * where they are until the pass is over; the tail is empty. */
 static void take_requests(struct resp_client *client, struct slice data)
@@ -191,13 +214,11 @@ static void take_requests(struct resp_client *client, struct slice data)
     while (at < end && !client->closing && client->base.held == 0) {
         parser->stranger = (client->lacks & RESP_COMMAND_STRANGER) != 0;
         enum resp_found found = resp_parse(parser, (struct slice){at, (size_t)(end - at)});
-        if (found == RESP_MORE) {
-            client->need = parser->need;
-            break;
-        }
-        if (found == RESP_BROKEN) {
-            refuse(client, parser->error);
-            break;
+        if (found != RESP_REQUEST) {
+            if (end_requests(client, found))
+                break;
+            pass_wait(&client->base);
+            continue;
         }
         if (parser->scratch_used > 0)
             move_words(client, parser);
@@ -267,7 +288,7 @@ static void read_into_room(struct resp_client *client)
     size_t whole = tail->size + (size_t)got;
     if (whole < client->need) {
         if (buffer_append(tail, space + tail->size, (size_t)got) != ERR_OK)
-            refuse(client, "Protocol error: too big request");
+            resp_client_close(client); /* no memory */
         return;
     }
     if (tail->size > 0)
@@ -282,7 +303,7 @@ static void read_into_tail(struct resp_client *client)
 {
     struct buffer *tail = &client->tail;
     if (buffer_reserve(tail, READ_BYTES_MIN) != ERR_OK) {
-        refuse(client, "Protocol error: too big request");
+        resp_client_close(client); /* no memory */
         return;
     }
     ssize_t got = conn_read(client->conn, tail->data + tail->size, tail->capacity - tail->size);
@@ -363,7 +384,7 @@ static void ready(void *arg, int what)
     if (what & CONN_WRITE)
         flush(&client->base);
     if (!(what & CONN_READ) || !client->conn || client->closing || client->base.held != 0 ||
-        pass_must_wait(&client->base))
+        client->base.resuming || pass_must_wait(&client->base))
         return;
     if (client->tail.size <= SMALL_TAIL_BYTES)
         read_into_room(client);

@@ -296,6 +296,65 @@ TEST(a_client_may_go_while_its_answer_waits)
     stop(scene);
 }
 
+/* ---- a batch that is full ---- */
+
+#define UNKNOWN "-ERR unknown command 'x', with args beginning with: \r\n"
+
+static void say_often(int client, const char *text, size_t count)
+{
+    size_t size = strlen(text);
+    char *all = malloc(count * size);
+    for (size_t i = 0; i < count; i++)
+        memcpy(all + i * size, text, size);
+    for (size_t sent = 0; sent < count * size;) {
+        ssize_t more = send(client, all + sent, count * size - sent, MSG_NOSIGNAL);
+        assert_true(more > 0);
+        sent += (size_t)more;
+    }
+    free(all);
+}
+
+static void hear_often(int client, const char *text, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        hear(client, text);
+}
+
+TEST(what_cannot_be_read_is_refused_in_its_turn_also_when_the_batch_is_full)
+{
+    struct scene *scene = start(new_scene());
+    int client = connect_to(scene);
+    char text[16 << 10] = "GET a\r\n"; /* in one read */
+    size_t size = strlen(text);
+    for (unsigned i = 1; i < LIMIT_BATCH; i++, size += 3)
+        memcpy(text + size, "x\r\n", 3);
+    memcpy(text + size, "*x\r\n", 5);
+    say(client, text);
+    hear(client, "$1\r\n0\r\n");
+    hear_often(client, UNKNOWN, LIMIT_BATCH - 1);
+    hear(client, "-ERR Protocol error: invalid multibulk length\r\n");
+    hear_the_end(client);
+    stop(scene);
+}
+
+TEST(requests_that_wait_are_not_too_big_all_together)
+{
+    struct scene *scene = new_scene();
+    scene->options.query_bytes_max = 1000; /* each of them */
+    start(scene);
+    atomic_store(&scene->hot.holds, true);
+    int client = connect_to(scene);
+    say_often(client, "GET a\r\n", 8000); /* more than a batch, in one read */
+    while (atomic_load(&scene->hot.held_count) == 0)
+        usleep(100);
+    hear_nothing(client);
+    atomic_store(&scene->hot.holds, false);
+    waker_wake(scene->let_go);
+    hear_often(client, "$1\r\n0\r\n", 8000);
+    close(client);
+    stop(scene);
+}
+
 /* ---- a hot layer that does not have everything ---- */
 
 static void wait_until_cold(struct scene *scene, int count)
@@ -632,7 +691,9 @@ TEST(options_that_make_no_sense_are_refused)
     free(scene);
 }
 
-RUN(cmocka_unit_test(what_is_cold_holds_up_its_own_client_alone),
+RUN(cmocka_unit_test(what_cannot_be_read_is_refused_in_its_turn_also_when_the_batch_is_full),
+    cmocka_unit_test(requests_that_wait_are_not_too_big_all_together),
+    cmocka_unit_test(what_is_cold_holds_up_its_own_client_alone),
     cmocka_unit_test(what_a_client_has_asked_for_is_done_although_it_has_gone),
     cmocka_unit_test(a_client_that_has_stopped_talking_hears_what_was_cold),
     cmocka_unit_test(what_is_cold_at_the_end_is_freed),
