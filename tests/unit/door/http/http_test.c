@@ -17,6 +17,7 @@
 #include "base/env.h"
 #include "base/message.h"
 #include "door/http/http_door.h"
+#include "door/http/http_worker.h"
 #include "net/waker.h"
 #include "unit/test.h"
 
@@ -24,12 +25,13 @@
 
 struct fake_hot {
     struct hot base;
-    atomic_bool holds;     /* keep batches until they are let go of */
-    atomic_bool cold;      /* ids that begin with "cold" are */
-    atomic_int cold_count; /* so often */
-    struct batch *held[8]; /* the loop's thread */
-    atomic_int held_count; /* batches kept so far */
-    int let_go_count;      /* of these */
+    atomic_bool holds;            /* keep batches until they are let go of */
+    atomic_bool cold;             /* ids that begin with "cold" are */
+    atomic_int cold_count;        /* so often */
+    struct batch *held[8];        /* the loop's thread */
+    atomic_int held_count;        /* batches kept so far */
+    int let_go_count;             /* of these */
+    const struct gauge *timeouts; /* once there is one, batches can be collected; NULL: never */
     int64_t value;
     uint64_t ticket;
 };
@@ -73,7 +75,22 @@ static void fake_run(struct hot *base, struct batch *batch)
     }
 }
 
-static const struct hot_ops fake_hot_ops = {.name = "fake", .run = fake_run};
+static void finish_held(struct fake_hot *hot)
+{
+    while (hot->let_go_count < atomic_load(&hot->held_count))
+        finish_batch(hot, hot->held[hot->let_go_count++]);
+}
+
+static void fake_collect(struct hot *base, unsigned worker)
+{
+    struct fake_hot *hot = (struct fake_hot *)base;
+    (void)worker;
+    if (hot->timeouts && gauge_read(hot->timeouts) > 0)
+        finish_held(hot);
+}
+
+static const struct hot_ops fake_hot_ops = {
+    .name = "fake", .run = fake_run, .collect = fake_collect};
 
 /* ---- a log that is as far as the test says ---- */
 
@@ -108,9 +125,7 @@ struct scene {
 
 static void let_go(void *arg)
 {
-    struct fake_hot *hot = &((struct scene *)arg)->hot;
-    while (hot->let_go_count < atomic_load(&hot->held_count))
-        finish_batch(hot, hot->held[hot->let_go_count++]);
+    finish_held(&((struct scene *)arg)->hot);
 }
 
 static void *run(void *arg)
@@ -120,6 +135,7 @@ static void *run(void *arg)
 }
 
 static size_t input_bytes_max; /* of the next scene; 0 = the default */
+static uint32_t head_timeout_s;
 
 static struct scene *start(bool is_safe)
 {
@@ -136,6 +152,8 @@ static struct scene *start(bool is_safe)
     scene->options.port = 0;
     if (input_bytes_max > 0)
         scene->options.input_bytes_max = input_bytes_max;
+    if (head_timeout_s > 0)
+        scene->options.head_timeout_s = head_timeout_s;
     scene->http = http_new(&scene->service, &scene->options, 1, &error);
     scene->loop = loop_new(&error);
     assert_non_null(scene->http);
@@ -554,6 +572,27 @@ TEST(a_batch_may_take_longer_than_its_pass)
     stop(scene);
 }
 
+/* In one tick: the younger of two clients is too slow, and the other one has its last answer. */
+TEST(who_is_answered_and_closed_while_another_times_out_is_gone)
+{
+    head_timeout_s = 1;
+    struct scene *scene = start(true);
+    head_timeout_s = 0;
+    scene->hot.timeouts = &http_door_worker(scene->http, 0)->stats.timeouts;
+    atomic_store(&scene->hot.holds, true);
+    int last = connect_to(scene);
+    say(last, "GET /v1/counters/a HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    while (atomic_load(&scene->hot.held_count) == 0)
+        usleep(100);
+    int slow = connect_to(scene);
+    say(slow, "GET /live");
+    assert_int_equal(hear(slow), 408);
+    hear_the_end(slow);
+    hear_value(last, "0");
+    hear_the_end(last);
+    stop(scene);
+}
+
 /* ---- keys ---- */
 
 static enum err claim(struct scene *scene, const char *what, uint64_t *ret_number, bool *ret_is_new)
@@ -639,6 +678,7 @@ RUN(cmocka_unit_test(an_answer_leaves_when_the_log_has_reached_its_ticket),
     cmocka_unit_test(what_is_cold_at_the_end_is_freed),
     cmocka_unit_test(what_a_client_has_asked_for_is_done_although_it_has_gone),
     cmocka_unit_test(a_batch_may_take_longer_than_its_pass),
+    cmocka_unit_test(who_is_answered_and_closed_while_another_times_out_is_gone),
     cmocka_unit_test(a_key_is_for_one_call_and_one_at_a_time),
     cmocka_unit_test(a_key_is_free_again_when_nothing_was_done),
     cmocka_unit_test(draining_answers_what_has_come_in_and_closes_all))
