@@ -239,12 +239,12 @@ static void answer_all(struct pass *pass, struct pass_group *group)
 
 /* Changes of passes that follow one another closely become safe together: the
  * log is held before the first, and let go when a pass brings nothing new. */
-static void hold(struct pass *pass)
+static void hold(struct pass *pass, const struct pass_group *group)
 {
     if (pass->held_ns != 0 || !service_holds(pass->service))
         return;
     service_hold(pass->service);
-    pass->held_ns = pass->gathered.start_ns;
+    pass->held_ns = group->start_ns;
 }
 
 static void launch_or_go_on(struct pass *pass, bool brought_something, uint64_t now_ns)
@@ -318,7 +318,7 @@ bool pass_send(struct pass *pass, struct pass_errand *errand, struct pass_group 
     errand->done = done;
     errand->is_done = false;
     group->start_ns = env_monotonic_ns(pass->service->env);
-    hold(pass);
+    hold(pass, group);
     pass->running = true;
     service_run(pass->service, &errand->batch);
     pass->running = false;
