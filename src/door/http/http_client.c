@@ -224,14 +224,15 @@ static void take_tail(struct http_client *client)
 }
 
 /* Who sends a large body when many do already is refused: each may, all at once may
- * not. */
+ * not. In its turn: who is not read from will not send more. */
 static void account(struct http_client *client)
 {
     struct http_worker *worker = client->worker;
     worker->input_bytes += client->tail.size - client->counted;
     client->counted = client->tail.size;
-    if (client->counted > SMALL_TAIL_BYTES && !client->closing &&
-        worker->input_bytes > http_door_options(worker->http)->input_bytes_max)
+    if (client->counted > SMALL_TAIL_BYTES && !client->closing && client->base.held == 0 &&
+        worker->input_bytes > http_door_options(worker->http)->input_bytes_max &&
+        !pass_must_wait(&client->base))
         (void)http_call_refuse(client, 429, "too many large bodies at once");
 }
 

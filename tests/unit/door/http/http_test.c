@@ -119,6 +119,7 @@ struct scene {
     struct http *http;
     struct loop *loop;
     struct waker *let_go;
+    struct waker *let_go_last;
     pthread_t thread;
     atomic_int drained;
 };
@@ -126,6 +127,13 @@ struct scene {
 static void let_go(void *arg)
 {
     finish_held(&((struct scene *)arg)->hot);
+}
+
+/* Only what went out last; it is held no more. */
+static void let_go_last(void *arg)
+{
+    struct fake_hot *hot = &((struct scene *)arg)->hot;
+    finish_batch(hot, hot->held[atomic_fetch_sub(&hot->held_count, 1) - 1]);
 }
 
 static void *run(void *arg)
@@ -159,6 +167,7 @@ static struct scene *start(bool is_safe)
     assert_non_null(scene->http);
     assert_int_equal(http_listen(scene->http, scene->loop, 0, &error), ERR_OK);
     scene->let_go = waker_new(scene->loop, let_go, scene, &error);
+    scene->let_go_last = waker_new(scene->loop, let_go_last, scene, &error);
     pthread_create(&scene->thread, NULL, run, scene);
     return scene;
 }
@@ -177,6 +186,7 @@ static void stop(struct scene *scene)
         loop_stop(scene->loop);
     pthread_join(scene->thread, NULL);
     waker_free(scene->let_go);
+    waker_free(scene->let_go_last);
     http_free(scene->http);
     loop_free(scene->loop);
     service_done(&scene->service);
@@ -572,6 +582,110 @@ TEST(a_batch_may_take_longer_than_its_pass)
     stop(scene);
 }
 
+static void wait_until_held(struct scene *scene, int count)
+{
+    while (atomic_load(&scene->hot.held_count) != count)
+        usleep(100);
+}
+
+static void finish_last(struct scene *scene, int count)
+{
+    wait_until_held(scene, count);
+    waker_wake(scene->let_go_last);
+    wait_until_held(scene, count - 1);
+}
+
+TEST(lines_are_answered_in_order_over_several_batches_and_hold_up_nobody)
+{
+    struct scene *scene = start(true);
+    atomic_store(&scene->hot.holds, true);
+    int client = connect_to(scene);
+    int other = connect_to(scene);
+    say_lines(client, "{\"op\":\"add\",\"id\":\"a\"}\n", 5000);
+    wait_until_held(scene, 1);
+    say(other, ADD("a"));
+    finish_last(scene, 2);
+    hear_value(other, "1");
+    for (int i = 0; i < 3; i++)
+        finish_last(scene, 1);
+    assert_int_equal(hear(client), 200);
+    assert_int_equal(count_lines(), 5000);
+    const char *at = body;
+    for (int i = 1; i <= 5000; i++) {
+        char wanted[80];
+        snprintf(wanted, sizeof(wanted),
+                 "{\"line\":%d,\"status\":200,\"changed\":true,\"value\":\"%d\"", i, i + 1);
+        assert_memory_equal(at, wanted, strlen(wanted));
+        at = strchr(at, '\n') + 1;
+    }
+    close(client);
+    close(other);
+    stop(scene);
+}
+
+static void hear_text(int client, const char *text)
+{
+    size_t size = 0;
+    body[0] = '\0';
+    while (!strstr(body, text)) {
+        ssize_t more = recv(client, body + size, sizeof(body) - 1 - size, 0);
+        assert_true(more > 0);
+        size += (size_t)more;
+        body[size] = '\0';
+    }
+}
+
+/* A change is read and told after the beginning of the stream went out, and before that is back. */
+TEST(who_listens_misses_nothing_while_the_beginning_is_out)
+{
+    struct scene *scene = start(true);
+    atomic_store(&scene->hot.holds, true);
+    int listener = connect_to(scene);
+    int writer = connect_to(scene);
+    say(listener, "GET /v1/changes?ids=a" END);
+    wait_until_held(scene, 1);
+    say(writer, ADD("a"));
+    finish_last(scene, 2);
+    hear_value(writer, "1");
+    finish_last(scene, 2); /* the read of what has changed */
+    hear_nothing(listener);
+    finish_last(scene, 1);
+    hear_text(listener, "id: 1\n");
+    finish_last(scene, 1); /* is asked for once more */
+    hear_text(listener, "id: 2\n");
+    close(listener);
+    close(writer);
+    stop(scene);
+}
+
+/* A change is read before the stream has begun, and is back after it. */
+TEST(who_listens_is_not_told_what_was_read_before_the_beginning)
+{
+    struct scene *scene = start(true);
+    int early = connect_to(scene);
+    int late = connect_to(scene);
+    int writer = connect_to(scene);
+    say(early, "GET /v1/changes?ids=a" END);
+    hear_text(early, "id: 1\n");
+    say(writer, ADD("b")); /* nobody is told */
+    hear_value(writer, "1");
+    atomic_store(&scene->hot.holds, true);
+    say(writer, ADD("a"));
+    finish_last(scene, 1);
+    hear_value(writer, "2");
+    wait_until_held(scene, 1); /* the read of what has changed */
+    say(late, "GET /v1/changes?ids=a" END);
+    finish_last(scene, 2);
+    hear_text(late, "id: 1\n");
+    finish_last(scene, 1);
+    hear_text(early, "id: 2\n");
+    hear_nothing(late);
+    close(early);
+    close(late);
+    close(writer);
+    stop(scene);
+}
+
 /* In one tick: the younger of two clients is too slow, and the other one has its last answer. */
 TEST(who_is_answered_and_closed_while_another_times_out_is_gone)
 {
@@ -678,6 +792,9 @@ RUN(cmocka_unit_test(an_answer_leaves_when_the_log_has_reached_its_ticket),
     cmocka_unit_test(what_is_cold_at_the_end_is_freed),
     cmocka_unit_test(what_a_client_has_asked_for_is_done_although_it_has_gone),
     cmocka_unit_test(a_batch_may_take_longer_than_its_pass),
+    cmocka_unit_test(lines_are_answered_in_order_over_several_batches_and_hold_up_nobody),
+    cmocka_unit_test(who_listens_misses_nothing_while_the_beginning_is_out),
+    cmocka_unit_test(who_listens_is_not_told_what_was_read_before_the_beginning),
     cmocka_unit_test(who_is_answered_and_closed_while_another_times_out_is_gone),
     cmocka_unit_test(a_key_is_for_one_call_and_one_at_a_time),
     cmocka_unit_test(a_key_is_free_again_when_nothing_was_done),

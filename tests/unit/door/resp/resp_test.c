@@ -104,6 +104,7 @@ struct scene {
     struct resp *resp;
     struct loop *loop;
     struct waker *let_go;
+    struct waker *let_go_last;
     pthread_t thread;
     atomic_int drained;
 };
@@ -113,6 +114,13 @@ static void let_go(void *arg)
     struct fake_hot *hot = &((struct scene *)arg)->hot;
     while (hot->let_go_count < atomic_load(&hot->held_count))
         finish_batch(hot, hot->held[hot->let_go_count++]);
+}
+
+/* Only what went out last; it is held no more. */
+static void let_go_last(void *arg)
+{
+    struct fake_hot *hot = &((struct scene *)arg)->hot;
+    finish_batch(hot, hot->held[atomic_fetch_sub(&hot->held_count, 1) - 1]);
 }
 
 static void *run(void *arg)
@@ -142,6 +150,7 @@ static struct scene *start(struct scene *scene)
     assert_non_null(scene->resp);
     assert_int_equal(resp_listen(scene->resp, scene->loop, 0, &error), ERR_OK);
     scene->let_go = waker_new(scene->loop, let_go, scene, &error);
+    scene->let_go_last = waker_new(scene->loop, let_go_last, scene, &error);
     pthread_create(&scene->thread, NULL, run, scene);
     return scene;
 }
@@ -160,6 +169,7 @@ static void stop(struct scene *scene)
         loop_stop(scene->loop);
     pthread_join(scene->thread, NULL);
     waker_free(scene->let_go);
+    waker_free(scene->let_go_last);
     resp_free(scene->resp);
     loop_free(scene->loop);
     service_done(&scene->service);
@@ -498,6 +508,47 @@ TEST(a_client_may_go_while_its_batch_is_under_way)
     stop(scene);
 }
 
+static void wait_until_held(struct scene *scene, int count)
+{
+    while (atomic_load(&scene->hot.held_count) != count)
+        usleep(100);
+}
+
+static void finish_last(struct scene *scene, int count)
+{
+    wait_until_held(scene, count);
+    waker_wake(scene->let_go_last);
+    wait_until_held(scene, count - 1);
+}
+
+TEST(a_batch_that_takes_long_holds_up_its_own_clients_only)
+{
+    struct scene *scene = start(new_scene());
+    atomic_store(&scene->log.reached, UINT64_MAX);
+    atomic_store(&scene->hot.holds, true);
+    int clients[3];
+    for (int i = 0; i < 3; i++) {
+        clients[i] = connect_to(scene);
+        say(clients[i], "INCR a\r\nPING\r\n");
+        wait_until_held(scene, i + 1);
+    }
+    struct linger at_once = {.l_onoff = 1, .l_linger = 0};
+    setsockopt(clients[1], SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+    close(clients[1]);
+    finish_last(scene, 3);
+    hear(clients[2], ":1\r\n+PONG\r\n");
+    finish_last(scene, 2);
+    say(clients[2], "GET a\r\n"); /* what the one that has gone had asked for is done */
+    finish_last(scene, 2);
+    hear(clients[2], "$1\r\n2\r\n");
+    hear_nothing(clients[0]);
+    finish_last(scene, 1);
+    hear(clients[0], ":3\r\n+PONG\r\n");
+    close(clients[0]);
+    close(clients[2]);
+    stop(scene);
+}
+
 /* ---- who does not take its answers ---- */
 
 #define ECHO_BYTES 50000u
@@ -704,6 +755,7 @@ RUN(cmocka_unit_test(what_cannot_be_read_is_refused_in_its_turn_also_when_the_ba
     cmocka_unit_test(a_client_may_go_while_its_answer_waits),
     cmocka_unit_test(a_batch_may_take_longer_than_its_pass),
     cmocka_unit_test(a_client_may_go_while_its_batch_is_under_way),
+    cmocka_unit_test(a_batch_that_takes_long_holds_up_its_own_clients_only),
     cmocka_unit_test(who_does_not_take_its_answers_is_not_read_from),
     cmocka_unit_test(past_the_limit_of_its_output_a_client_is_closed),
     cmocka_unit_test(a_request_that_is_too_large_in_all_is_refused),
