@@ -130,9 +130,11 @@ static void held(struct pass_client *base)
 
 /* ---- input ---- */
 
-/* Keeps what was not taken. */
-static void keep_tail(struct http_client *client, struct slice rest, bool some_taken)
+/* Keeps what was not taken of `data`, and nothing of it in the room. */
+static void keep_tail(struct http_client *client, struct slice data, struct slice rest)
 {
+    struct room *room = &client->worker->pass.gathered.room;
+    bool some_taken = rest.size < data.size;
     if (client->closing || rest.size == 0) {
         client->tail.size = 0;
         client->partial_since_ms = 0;
@@ -140,8 +142,13 @@ static void keep_tail(struct http_client *client, struct slice rest, bool some_t
     }
     if (some_taken || client->partial_since_ms == 0)
         client->partial_since_ms = loop_now_ms(client->worker->loop);
+    if (!some_taken && !client->tail.data && room_return(room, data.data, &client->tail)) {
+        client->tail.size = rest.size;
+        return;
+    }
     if (buffer_append_slice(&client->tail, rest) != ERR_OK)
         http_client_close(client); /* no memory */
+    room_give_back(room, rest.data, rest.data + rest.size);
 }
 
 /* The head is there, and it may send the body: says so if it waits for that. False:
@@ -201,7 +208,7 @@ static void take_requests(struct http_client *client, char *data, size_t size)
             break;
     }
     if (client->conn)
-        keep_tail(client, (struct slice){at, (size_t)(end - at)}, at > data);
+        keep_tail(client, (struct slice){data, size}, (struct slice){at, (size_t)(end - at)});
 }
 
 /* Takes what lies in the tail. */

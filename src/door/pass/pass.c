@@ -552,10 +552,16 @@ void pass_end(struct pass *pass)
     if (pass->flight_count > 0)
         pass_count_safe(pass, service_safe(pass->service));
     flush_touched(pass);
-    if (pass->gathered.request_count == 0)
-        park_clear_room(&pass->gathered);
-    else if (!timer_runs(pass->patience))
-        timer_start(pass->patience, PATIENCE_MS, 0);
+    if (pass->gathered.request_count > 0) {
+        if (!timer_runs(pass->patience))
+            timer_start(pass->patience, PATIENCE_MS, 0);
+        return;
+    }
+    park_clear_room(&pass->gathered);
+    if (pass->room_was_full) {
+        pass->room_was_full = false;
+        waker_wake(pass->waker);
+    }
 }
 
 void pass_tick(struct pass *pass)

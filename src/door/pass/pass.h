@@ -208,6 +208,7 @@ struct pass {
 
     struct pass_group gathered;               /* what is to be run next */
     uint64_t group_number;                    /* of it */
+    bool room_was_full;                       /* its room; somebody waits for that */
     struct pass_errand errands[PASS_ERRANDS]; /* in no order */
     size_t errand_count;                      /* of them: out */
     struct timer *patience; /* owned; runs while something waits until an errand is done or late */
@@ -368,11 +369,20 @@ void pass_wait(struct pass_client *client);
 
 void pass_hold_until_answered(struct pass_client *client);
 
-/* Before it is read from: does it have requests out? Then it is held until they are answered. */
+/* What was read and gathered may take so much memory, and one request more. Of interest when it
+ * cannot go out: it is no larger than what has come in one pass otherwise. */
+#define PASS_ROOM_BYTES_MAX (16u << 20)
+
+/* Before it is read from: does it have requests out, or is there no memory for what it says? Then
+ * it is held until they are answered, or until there is. */
 static inline bool pass_must_wait(struct pass_client *client)
 {
-    if (__builtin_expect(client->unanswered == 0 || client->group == client->pass->group_number, 1))
+    struct pass *pass = client->pass;
+    bool is_full = pass->gathered.room.bytes > PASS_ROOM_BYTES_MAX;
+    if (__builtin_expect(
+            (client->unanswered == 0 || client->group == pass->group_number) && !is_full, 1))
         return false;
+    pass->room_was_full = pass->room_was_full || is_full;
     pass_hold_until_answered(client);
     return true;
 }

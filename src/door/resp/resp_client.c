@@ -156,9 +156,11 @@ static void refuse(struct resp_client *client, const char *why)
     resp_client_finish(client);
 }
 
-/* Keeps what was not taken. */
-static void keep_tail(struct resp_client *client, struct slice rest, bool some_taken)
+/* Keeps what was not taken of `data`, and nothing of it in the room. */
+static void keep_tail(struct resp_client *client, struct slice data, struct slice rest)
 {
+    struct room *room = &client->worker->pass.gathered.room;
+    bool some_taken = rest.size < data.size;
     if (client->closing || rest.size == 0) {
         client->tail.size = 0;
         client->partial_since_ms = 0;
@@ -166,8 +168,13 @@ static void keep_tail(struct resp_client *client, struct slice rest, bool some_t
     }
     if (some_taken || client->partial_since_ms == 0)
         client->partial_since_ms = loop_now_ms(client->worker->loop);
+    if (!some_taken && !client->tail.data && room_return(room, data.data, &client->tail)) {
+        client->tail.size = rest.size;
+        return;
+    }
     if (buffer_append_slice(&client->tail, rest) != ERR_OK)
         resp_client_close(client); /* no memory */
+    room_give_back(room, rest.data, rest.data + rest.size);
 }
 
 /* Words that the parser has unquoted lie in its scratch: they get a place beside the others. */
@@ -230,7 +237,7 @@ static void take_requests(struct resp_client *client, struct slice data)
         if (outbound_waiting(&client->out, &client->reply.bytes) > OUTPUT_HOLD_BYTES)
             pass_hold(&client->base, RESP_HOLD_OUTPUT);
     }
-    keep_tail(client, (struct slice){at, (size_t)(end - at)}, at > data.data);
+    keep_tail(client, data, (struct slice){at, (size_t)(end - at)});
 }
 
 /* Takes what lies in the tail. */

@@ -955,6 +955,60 @@ TEST(what_cannot_go_out_yet_gathers_until_there_is_no_room)
     free(others);
 }
 
+static void fill_room(struct rig *rig)
+{
+    while (rig->pass.gathered.room.bytes <= PASS_ROOM_BYTES_MAX)
+        (void)room_alloc(&rig->pass.gathered.room, ROOM_BLOCK_BYTES / 2);
+}
+
+TEST(who_says_more_than_there_is_memory_for_waits_until_it_has_gone_out)
+{
+    struct rig *rig = rig_new();
+    rig->hot.late = true;
+    struct client *others = memory_take_zeroed(PASS_PROMPT * sizeof(*others));
+    for (size_t i = 0; i < PASS_PROMPT; i++) {
+        others[i].base.pass = &rig->pass;
+        ask(rig, &others[i], "o");
+        pass_end(&rig->pass);
+    }
+    ask(rig, &rig->b, "b1");
+    assert_false(pass_must_wait(&rig->b.base));
+    fill_room(rig);
+    assert_true(pass_must_wait(&rig->b.base)); /* also who has asked something */
+    assert_true(pass_must_wait(&rig->c.base));
+    pass_end(&rig->pass);
+    assert_int_equal(rig->c.base.held, PASS_HOLD_BATCH);
+    rig->hot.decided_count = 1;
+    pass_end(&rig->pass);
+    assert_int_equal(rig->c.base.held, 0);
+    assert_int_equal(rig->c.resumed, 1);
+    assert_false(pass_must_wait(&rig->c.base));
+    assert_int_equal(rig->b.base.held, PASS_HOLD_BATCH);
+    rig->hot.decided_count = PASS_PROMPT;
+    pass_end(&rig->pass);
+    assert_int_equal(rig->b.base.held, 0);
+    rig_free(rig);
+    free(others);
+}
+
+TEST(who_has_waited_for_memory_goes_on_in_the_next_pass)
+{
+    struct rig *rig = rig_new();
+    struct rounds rounds;
+    unsigned quiet = rounds_init(&rounds, rig->loop);
+    ask(rig, &rig->a, "a1");
+    fill_room(rig);
+    assert_true(pass_must_wait(&rig->a.base));
+    pass_end(&rig->pass);
+    assert_string_equal(rig->a.text, "a1 ");
+    assert_int_equal(rounds_run(&rounds), quiet + 1);
+    pass_end(&rig->pass);
+    assert_int_equal(rig->a.base.held, 0);
+    assert_int_equal(rig->a.resumed, 1);
+    rounds_done(&rounds);
+    rig_free(rig);
+}
+
 /* The place that got free is taken before the pass ends: who was answered goes on all the same. */
 TEST(who_was_answered_is_read_from_although_nothing_can_go_out)
 {
@@ -1533,6 +1587,8 @@ RUN(cmocka_unit_test(a_cold_request_waits_and_others_are_answered),
     cmocka_unit_test(who_collects_for_itself_wakes_nobody),
     cmocka_unit_test(two_doors_of_a_worker_collect_for_each_other),
     cmocka_unit_test(beside_batches_that_are_late_others_go_out),
+    cmocka_unit_test(who_says_more_than_there_is_memory_for_waits_until_it_has_gone_out),
+    cmocka_unit_test(who_has_waited_for_memory_goes_on_in_the_next_pass),
     cmocka_unit_test(who_was_answered_is_read_from_although_nothing_can_go_out),
     cmocka_unit_test(a_client_with_requests_out_is_not_read_from),
     cmocka_unit_test(what_cannot_go_out_yet_gathers_until_there_is_no_room),

@@ -105,6 +105,9 @@ struct scene {
     struct loop *loop;
     struct waker *let_go;
     struct waker *let_go_last;
+    atomic_int let_go_lasts; /* so often */
+    struct waker *measure;
+    atomic_int blocks;
     pthread_t thread;
     atomic_int drained;
 };
@@ -121,6 +124,7 @@ static void let_go_last(void *arg)
 {
     struct fake_hot *hot = &((struct scene *)arg)->hot;
     finish_batch(hot, hot->held[atomic_fetch_sub(&hot->held_count, 1) - 1]);
+    atomic_fetch_add(&((struct scene *)arg)->let_go_lasts, 1);
 }
 
 static void *run(void *arg)
@@ -142,6 +146,8 @@ static struct scene *new_scene(void)
     return scene;
 }
 
+static void measure(void *arg);
+
 static struct scene *start(struct scene *scene)
 {
     struct error error;
@@ -151,6 +157,7 @@ static struct scene *start(struct scene *scene)
     assert_int_equal(resp_listen(scene->resp, scene->loop, 0, &error), ERR_OK);
     scene->let_go = waker_new(scene->loop, let_go, scene, &error);
     scene->let_go_last = waker_new(scene->loop, let_go_last, scene, &error);
+    scene->measure = waker_new(scene->loop, measure, scene, &error);
     pthread_create(&scene->thread, NULL, run, scene);
     return scene;
 }
@@ -170,6 +177,7 @@ static void stop(struct scene *scene)
     pthread_join(scene->thread, NULL);
     waker_free(scene->let_go);
     waker_free(scene->let_go_last);
+    waker_free(scene->measure);
     resp_free(scene->resp);
     loop_free(scene->loop);
     service_done(&scene->service);
@@ -517,8 +525,10 @@ static void wait_until_held(struct scene *scene, int count)
 static void finish_last(struct scene *scene, int count)
 {
     wait_until_held(scene, count);
+    int before = atomic_load(&scene->let_go_lasts);
     waker_wake(scene->let_go_last);
-    wait_until_held(scene, count - 1);
+    while (atomic_load(&scene->let_go_lasts) == before)
+        usleep(100);
 }
 
 TEST(a_batch_that_takes_long_holds_up_its_own_clients_only)
@@ -546,6 +556,77 @@ TEST(a_batch_that_takes_long_holds_up_its_own_clients_only)
     hear(clients[0], ":3\r\n+PONG\r\n");
     close(clients[0]);
     close(clients[2]);
+    stop(scene);
+}
+
+/* Nothing can go out any more; what is asked now is gathered. */
+static void fill_errands(struct scene *scene, int *clients)
+{
+    atomic_store(&scene->hot.holds, true);
+    for (unsigned i = 0; i < PASS_ERRANDS; i++) {
+        clients[i] = connect_to(scene);
+        say(clients[i], "GET a\r\n");
+        if (i < PASS_ERRANDS - 1)
+            wait_until_held(scene, (int)i + 1);
+    }
+}
+
+static void empty_errands(struct scene *scene, const int *clients)
+{
+    atomic_store(&scene->hot.holds, false);
+    waker_wake(scene->let_go);
+    for (unsigned i = 0; i < PASS_ERRANDS; i++) {
+        hear(clients[i], "$1\r\n0\r\n");
+        close(clients[i]);
+    }
+}
+
+static void measure(void *arg)
+{
+    struct scene *scene = arg;
+    size_t blocks = 0;
+    const struct pass *pass = &resp_door_worker(scene->resp, 0)->pass;
+    for (size_t size = pass->gathered.room.bytes; size > 0; blocks++)
+        size -= size < ROOM_BLOCK_BYTES ? size : ROOM_BLOCK_BYTES;
+    atomic_store(&scene->blocks, (int)blocks);
+}
+
+/* Blocks of memory that what was read and gathered lies in. */
+static int count_blocks(struct scene *scene)
+{
+    atomic_store(&scene->blocks, -1);
+    waker_wake(scene->measure);
+    while (atomic_load(&scene->blocks) < 0)
+        usleep(100);
+    return atomic_load(&scene->blocks);
+}
+
+static void say_in_bytes(struct scene *scene, int client, char byte, unsigned count)
+{
+    const struct gauge *bytes_in = &resp_door_worker(scene->resp, 0)->stats.bytes_in;
+    uint64_t before = gauge_read(bytes_in);
+    for (unsigned i = 1; i <= count; i++) {
+        assert_int_equal(send(client, &byte, 1, MSG_NOSIGNAL), 1);
+        while (gauge_read(bytes_in) < before + i)
+            usleep(10);
+    }
+}
+
+TEST(a_request_that_comes_byte_by_byte_takes_no_memory_while_nothing_goes_out)
+{
+    struct scene *scene = start(new_scene());
+    int clients[PASS_ERRANDS];
+    fill_errands(scene, clients);
+    int slow = connect_to(scene);
+    say(slow, "GET ");
+    say_in_bytes(scene, slow, 'a', 2000);
+    assert_in_range(count_blocks(scene), 1, 2);
+    say_often(slow, "a", 55000); /* a long one, which lies in memory of its own */
+    usleep(20000);
+    say_in_bytes(scene, slow, 'a', 300);
+    assert_in_range(count_blocks(scene), 1, 2);
+    close(slow);
+    empty_errands(scene, clients);
     stop(scene);
 }
 
@@ -742,7 +823,8 @@ TEST(options_that_make_no_sense_are_refused)
     free(scene);
 }
 
-RUN(cmocka_unit_test(what_cannot_be_read_is_refused_in_its_turn_also_when_the_batch_is_full),
+RUN(cmocka_unit_test(a_request_that_comes_byte_by_byte_takes_no_memory_while_nothing_goes_out),
+    cmocka_unit_test(what_cannot_be_read_is_refused_in_its_turn_also_when_the_batch_is_full),
     cmocka_unit_test(requests_that_wait_are_not_too_big_all_together),
     cmocka_unit_test(what_is_cold_holds_up_its_own_client_alone),
     cmocka_unit_test(what_a_client_has_asked_for_is_done_although_it_has_gone),
