@@ -32,6 +32,8 @@ struct fake_hot {
     atomic_int held_count;        /* batches kept so far */
     int let_go_count;             /* of these */
     const struct gauge *timeouts; /* once there is one, batches can be collected; NULL: never */
+    atomic_int pause;             /* 1: of the next batch, 2: it lasts, 0: it is over */
+    struct timer *tick;           /* is stopped by the pause: it would wake who was forgotten */
     int64_t value;
     uint64_t ticket;
 };
@@ -66,6 +68,12 @@ static void finish_batch(struct fake_hot *hot, struct batch *batch)
 static void fake_run(struct hot *base, struct batch *batch)
 {
     struct fake_hot *hot = (struct fake_hot *)base;
+    if (atomic_load(&hot->pause) == 1) {
+        timer_stop(hot->tick);
+        atomic_store(&hot->pause, 2);
+        while (atomic_load(&hot->pause) == 2)
+            usleep(100);
+    }
     if (atomic_load(&hot->holds)) {
         int count = atomic_fetch_add(&hot->held_count, 1);
         assert_in_range(count, 0, 7);
@@ -633,6 +641,48 @@ TEST(lines_are_answered_in_order_over_several_batches_and_hold_up_nobody)
     stop(scene);
 }
 
+/* Lines go on in a pass whose batch others have filled to the last op. */
+TEST(lines_for_which_there_was_no_room_go_on_in_the_next_pass)
+{
+    struct scene *scene = start(true);
+    scene->hot.tick = http_door_worker(scene->http, 0)->tick;
+    int client = connect_to(scene);
+    int others[5];
+    for (int i = 0; i < 5; i++) {
+        others[i] = connect_to(scene);
+        say(others[i], LIVE);
+        assert_int_equal(hear(others[i]), 200);
+    }
+    atomic_store(&scene->hot.pause, 1);
+    say_lines(client, "{\"op\":\"add\",\"id\":\"a\"}\n", 2100);
+    while (atomic_load(&scene->hot.pause) != 2)
+        usleep(100);
+
+    char many[4096] = "GET /v1/counters?ids=a";
+    size_t size = strlen(many);
+    for (int i = 1; i < 1000; i++, size += 2)
+        memcpy(many + size, ",a", 2);
+    memcpy(many + size, END, sizeof(END));
+    for (int i = 0; i < 4; i++)
+        say(others[i], many);
+    unsigned singles = LIMIT_BATCH - PASS_OPS_EXTRA - 4 * 1000;
+    char few[8192];
+    size = 0;
+    for (unsigned i = 0; i < singles; i++)
+        size += (size_t)snprintf(few + size, sizeof(few) - size, "%s", GET("a"));
+    say(others[4], few);
+    usleep(20000);
+    atomic_store(&scene->hot.pause, 0);
+    assert_int_equal(hear(client), 200);
+    assert_int_equal(count_lines(), 2100);
+    for (unsigned i = 0; i < singles; i++)
+        assert_int_equal(hear(others[4]), 200);
+    close(client);
+    for (int i = 0; i < 5; i++)
+        close(others[i]);
+    stop(scene);
+}
+
 static void hear_text(int client, const char *text)
 {
     size_t size = 0;
@@ -872,6 +922,7 @@ RUN(cmocka_unit_test(a_request_that_comes_byte_by_byte_takes_no_memory_while_not
     cmocka_unit_test(what_a_client_has_asked_for_is_done_although_it_has_gone),
     cmocka_unit_test(a_batch_may_take_longer_than_its_pass),
     cmocka_unit_test(lines_are_answered_in_order_over_several_batches_and_hold_up_nobody),
+    cmocka_unit_test(lines_for_which_there_was_no_room_go_on_in_the_next_pass),
     cmocka_unit_test(who_listens_misses_nothing_while_the_beginning_is_out),
     cmocka_unit_test(who_listens_is_not_told_what_was_read_before_the_beginning),
     cmocka_unit_test(who_is_answered_and_closed_while_another_times_out_is_gone),
