@@ -746,6 +746,50 @@ TEST(who_listens_is_not_told_what_was_read_before_the_beginning)
     stop(scene);
 }
 
+/* A large body that is to be refused while earlier requests of its client are out: the client was
+ * held after wrong passwords, and others have sent too much since. */
+TEST(a_body_that_is_too_much_is_refused_in_its_turn)
+{
+    input_bytes_max = 1 << 20;
+    struct scene *scene = start(true);
+    input_bytes_max = 0;
+    http_set_password(scene->http, "secret");
+    atomic_store(&scene->hot.holds, true);
+    static char text[65536];
+    size_t size = 0;
+    for (int i = 0; i < 4; i++)
+        size += (size_t)snprintf(text + size, sizeof(text) - size,
+                                 "GET /v1/counters/a HTTP/1.1\r\nHost: localhost\r\n"
+                                 "Authorization: Bearer wrong\r\n\r\n");
+    size +=
+        (size_t)snprintf(text + size, sizeof(text) - size,
+                         "POST /v1/batch HTTP/1.1\r\nHost: localhost\r\n"
+                         "Authorization: Bearer secret\r\n"
+                         "Content-Type: application/x-ndjson\r\nContent-Length: 500000\r\n\r\n");
+    memset(text + size, ' ', 60000 - size);
+    text[60000] = '\0';
+    int client = connect_to(scene);
+    say(client, text);
+    wait_until_held(scene, 1);
+
+    int other = connect_to(scene);
+    say(other, "POST /v1/batch HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer secret\r\n"
+               "Content-Type: application/x-ndjson\r\nContent-Length: 1100000\r\n\r\n");
+    memset(text, ' ', 60000);
+    for (int i = 0; i < 18 && send(other, text, 60000, MSG_NOSIGNAL) == 60000; i++)
+        usleep(1000);
+    wait_until_held(scene, 2); /* it is refused itself, which is out as well */
+    sleep(2);                  /* the tick lets go of the first */
+    assert_int_equal(atomic_load(&scene->hot.held_count), 2);
+    atomic_store(&scene->hot.holds, false);
+    waker_wake(scene->let_go);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(hear(client), 401);
+    go_at_once(client);
+    go_at_once(other);
+    stop(scene);
+}
+
 /* Nothing can go out any more; what is asked now is gathered. */
 static void fill_errands(struct scene *scene, int *clients)
 {
@@ -922,6 +966,7 @@ RUN(cmocka_unit_test(a_request_that_comes_byte_by_byte_takes_no_memory_while_not
     cmocka_unit_test(what_a_client_has_asked_for_is_done_although_it_has_gone),
     cmocka_unit_test(a_batch_may_take_longer_than_its_pass),
     cmocka_unit_test(lines_are_answered_in_order_over_several_batches_and_hold_up_nobody),
+    cmocka_unit_test(a_body_that_is_too_much_is_refused_in_its_turn),
     cmocka_unit_test(lines_for_which_there_was_no_room_go_on_in_the_next_pass),
     cmocka_unit_test(who_listens_misses_nothing_while_the_beginning_is_out),
     cmocka_unit_test(who_listens_is_not_told_what_was_read_before_the_beginning),
