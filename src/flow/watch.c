@@ -317,6 +317,15 @@ static bool is_wanted(const struct mailbox *mailbox, struct slice id, uint64_t h
     return *names_find(&mailbox->exact, id, hash) || names_match(&mailbox->patterns, id);
 }
 
+static void drop_into(const struct watch *watch, struct mailbox *mailbox, struct slice id,
+                      uint64_t hash)
+{
+    lock_take(&mailbox->lock);
+    if (is_wanted(mailbox, id, hash) && !ids_add(&mailbox->changed, id, watch->key))
+        mailbox->lost++;
+    lock_release(&mailbox->lock);
+}
+
 void watch_changed(struct watch *watch, struct slice id)
 {
     assert(watch);
@@ -325,13 +334,17 @@ void watch_changed(struct watch *watch, struct slice id)
     uint64_t hash = hash_keyed(id, watch->key);
     for (unsigned i = 0; i < watch->workers; i++) {
         struct mailbox *mailbox = &watch->mailboxes[i];
-        if (atomic_load_explicit(&mailbox->wanted, memory_order_relaxed) == 0)
-            continue;
-        lock_take(&mailbox->lock);
-        if (is_wanted(mailbox, id, hash) && !ids_add(&mailbox->changed, id, watch->key))
-            mailbox->lost++;
-        lock_release(&mailbox->lock);
+        if (atomic_load_explicit(&mailbox->wanted, memory_order_relaxed) > 0)
+            drop_into(watch, mailbox, id, hash);
     }
+}
+
+void watch_again(struct watch *watch, unsigned worker, struct slice id)
+{
+    assert(watch && worker < watch->workers);
+    assert(id.size <= UINT16_MAX);
+
+    drop_into(watch, &watch->mailboxes[worker], id, hash_keyed(id, watch->key));
 }
 
 size_t watch_take(struct watch *watch, unsigned worker, watch_visit_fn *visit, void *arg)

@@ -34,10 +34,13 @@ bool watch_any(const struct watch *watch);
  * says so in watch_take()'s `lost`. */
 void watch_changed(struct watch *watch, struct slice id);
 
+/* The worker itself: it wants to hear of `id` once more, as if it had changed for it alone. */
+void watch_again(struct watch *watch, unsigned worker, struct slice id);
+
 /* Empties the mailbox of `worker`: calls `visit` for each id, in the order in
  * which they changed first. Returns how many changes were forgotten since the
  * last call. Only the worker itself takes from its mailbox; `visit` may add and
- * remove, and no lock is held meanwhile. */
+ * remove and ask again, and no lock is held meanwhile. */
 typedef void watch_visit_fn(void *arg, struct slice id);
 size_t watch_take(struct watch *watch, unsigned worker, watch_visit_fn *visit, void *arg);
 

@@ -318,7 +318,6 @@ void http_call_time_out(struct http_client *client)
     http_call_problem(call, HTTP_PROBLEM_SLOW, NULL);
     http_client_finish(client);
     pass_touch(&client->base);
-    http_worker_end_pass(client->worker);
 }
 
 bool http_call_may_send(struct http_client *client)

@@ -19,6 +19,8 @@
 struct http_stream {
     struct subscription *subscriptions; /* owned */
     bool has_begun;                     /* its head is written */
+    uint64_t begun;                     /* pass->answering then */
+    uint64_t missed;                    /* pass->answering when it was last told before that */
     uint64_t events;                    /* told so far */
     uint64_t unread_since_ms;           /* too much is unread; 0 = it is not */
 };
@@ -47,7 +49,10 @@ static void write_event(struct http_worker *worker, struct http_text *to, struct
 static void tell_client(struct http_client *client, struct slice event)
 {
     struct http_stream *stream = client->stream;
-    if (!stream->has_begun || !client->conn)
+    uint64_t answering = client->base.pass->answering;
+    if (!stream->has_begun)
+        stream->missed = answering;
+    if (!stream->has_begun || stream->begun > answering || !client->conn)
         return;
     HTTP_TEXT(&client->output, "id: ");
     http_text_unsigned(&client->output, ++stream->events);
@@ -148,7 +153,9 @@ void http_changes_forget(struct http_client *client)
 
 /* ---- the handler ---- */
 
-/* The head, and each counter as it is now: who comes back has missed nothing. */
+/* The head, and each counter as it is now: who comes back has missed nothing. What others were told
+ * while this was out may be newer: then it is told once more. And what was read before this, and
+ * comes back later, is not told. */
 static void answer_begin(struct http_call *call, struct op *ops)
 {
     struct http_client *client = call->client;
@@ -172,11 +179,14 @@ static void answer_begin(struct http_call *call, struct op *ops)
     }
     HTTP_TEXT(output, "retry: 1000\n\n");
     client->stream->has_begun = true;
+    client->stream->begun = client->base.pass->answering;
     struct http_worker *worker = client->worker;
     for (uint64_t i = 0; i < call->number; i++) {
         worker->body.bytes.size = 0;
         write_event(worker, &worker->body, ops[i].id, &ops[i].value);
         tell_client(client, buffer_slice(&worker->body.bytes));
+        if (client->stream->missed > client->stream->begun)
+            channels_again(&worker->changes->channels, ops[i].id);
     }
 }
 

@@ -130,9 +130,11 @@ static void held(struct pass_client *base)
 
 /* ---- input ---- */
 
-/* Keeps what was not taken. */
-static void keep_tail(struct http_client *client, struct slice rest, bool some_taken)
+/* Keeps what was not taken of `data`, and nothing of it in the room. */
+static void keep_tail(struct http_client *client, struct slice data, struct slice rest)
 {
+    struct room *room = &client->worker->pass.gathered.room;
+    bool some_taken = rest.size < data.size;
     if (client->closing || rest.size == 0) {
         client->tail.size = 0;
         client->partial_since_ms = 0;
@@ -140,8 +142,13 @@ static void keep_tail(struct http_client *client, struct slice rest, bool some_t
     }
     if (some_taken || client->partial_since_ms == 0)
         client->partial_since_ms = loop_now_ms(client->worker->loop);
+    if (!some_taken && !client->tail.data && room_return(room, data.data, &client->tail)) {
+        client->tail.size = rest.size;
+        return;
+    }
     if (buffer_append_slice(&client->tail, rest) != ERR_OK)
         http_client_close(client); /* no memory */
+    room_give_back(room, rest.data, rest.data + rest.size);
 }
 
 /* The head is there, and it may send the body: says so if it waits for that. False:
@@ -201,7 +208,7 @@ static void take_requests(struct http_client *client, char *data, size_t size)
             break;
     }
     if (client->conn)
-        keep_tail(client, (struct slice){at, (size_t)(end - at)}, at > data);
+        keep_tail(client, (struct slice){data, size}, (struct slice){at, (size_t)(end - at)});
 }
 
 /* Takes what lies in the tail. */
@@ -224,14 +231,15 @@ static void take_tail(struct http_client *client)
 }
 
 /* Who sends a large body when many do already is refused: each may, all at once may
- * not. */
+ * not. In its turn: who is not read from will not send more. */
 static void account(struct http_client *client)
 {
     struct http_worker *worker = client->worker;
     worker->input_bytes += client->tail.size - client->counted;
     client->counted = client->tail.size;
-    if (client->counted > SMALL_TAIL_BYTES && !client->closing &&
-        worker->input_bytes > http_door_options(worker->http)->input_bytes_max)
+    if (client->counted > SMALL_TAIL_BYTES && !client->closing && client->base.held == 0 &&
+        worker->input_bytes > http_door_options(worker->http)->input_bytes_max &&
+        !pass_must_wait(&client->base))
         (void)http_call_refuse(client, 429, "too many large bodies at once");
 }
 
@@ -378,7 +386,7 @@ static void ready(void *arg, int what)
         return;
     if (client->stream)
         read_away(client);
-    else if (client->base.held != 0 || pass_must_wait(&client->base))
+    else if (client->base.held != 0 || client->base.resuming || pass_must_wait(&client->base))
         return;
     else if (client->tail.size <= SMALL_TAIL_BYTES)
         read_into_room(client);

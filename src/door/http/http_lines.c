@@ -378,8 +378,7 @@ static void answer_stretch(struct http_call *call, struct op *ops)
     lines->failure_count = 0;
     if (lines->at < lines->end && call->client->conn && !lines->out.overflow) {
         lines->next = worker->lines;
-        worker->lines = lines;
-        waker_wake(worker->pass.waker);
+        worker->lines = lines; /* the end of the pass sees to it */
         return;
     }
     send(lines);
@@ -466,7 +465,6 @@ void http_lines_go_on(struct http_worker *worker)
         } else {
             lines->next = worker->lines;
             worker->lines = lines;
-            waker_wake(worker->pass.waker);
         }
         lines = next;
     }

@@ -39,6 +39,8 @@ void http_worker_end_pass(struct http_worker *worker)
     if (worker->lines && pass_has_room(&worker->pass, 1))
         http_lines_go_on(worker);
     pass_end(&worker->pass);
+    if (worker->lines && pass_has_room(&worker->pass, 1)) /* else who makes room wakes us */
+        waker_wake(worker->pass.waker);
     if (worker->dead)
         bury_dead(worker);
     if (worker->draining)

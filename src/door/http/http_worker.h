@@ -85,7 +85,8 @@ void http_worker_done(struct http_worker *worker);
 enum err http_worker_start(struct http_worker *worker, struct loop *loop,
                            const struct listener_options *options, struct error *error);
 
-/* All that is to be done at the end of a pass. */
+/* All that is to be done at the end of a pass. Frees clients that are closed: not for who goes
+ * through them. */
 void http_worker_end_pass(struct http_worker *worker);
 
 /* Any thread: something was asked of the worker under its lock. */

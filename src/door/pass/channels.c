@@ -48,8 +48,10 @@ static void ask_value(void *arg, struct slice id)
     struct pass *pass = channels->pass;
     if (!pass_has_room(pass, 1))
         pass_run(pass);
-    if (!pass_has_room(pass, 1))
-        return; /* it is told when it changes the next time */
+    if (!pass_has_room(pass, 1)) {
+        channels_again(channels, id);
+        return;
+    }
     char *copy = room_alloc(&pass->gathered.room, id.size);
     memcpy(copy, id.data, id.size);
     pass_op(pass, OP_GET, (struct slice){copy, id.size});
@@ -62,10 +64,23 @@ size_t channels_ask(struct channels *channels)
     return watch_take(channels->pass->service->watch, channels->mailbox, ask_value, channels);
 }
 
+void channels_again(struct channels *channels, struct slice id)
+{
+    watch_again(channels->pass->service->watch, channels->mailbox, id);
+}
+
 static void visit_channel(const struct channel *channel, channels_visit_fn *visit, void *arg)
 {
     for (const struct subscription *one = channel->subscriptions; one; one = one->next_of_channel)
         visit(arg, one);
+}
+
+static bool is_newest(const struct channels *channels, struct channel *channel)
+{
+    if (channels->pass->answering < channel->told)
+        return false;
+    channel->told = channels->pass->answering;
+    return true;
 }
 
 void channels_visit(struct channels *channels, const struct op *op, channels_visit_fn *visit,
@@ -73,13 +88,20 @@ void channels_visit(struct channels *channels, const struct op *op, channels_vis
 {
     if (op->code != ERR_OK && op->code != ERR_NOT_FOUND)
         return;
-    const struct channel *channel = *find(channels, op->id, false);
-    if (channel)
+    struct channel *channel = *find(channels, op->id, false);
+    if (channel && is_newest(channels, channel))
         visit_channel(channel, visit, arg);
+    bool again = false;
     for (channel = channels->patterns; channel; channel = channel->next) {
-        if (match_glob(channel_name(channel), op->id))
+        if (!match_glob(channel_name(channel), op->id))
+            continue;
+        if (is_newest(channels, channel))
             visit_channel(channel, visit, arg);
+        else
+            again = true;
     }
+    if (again)
+        channels_again(channels, op->id);
 }
 
 /* ---- subscribing ---- */

@@ -3,7 +3,10 @@
  * A channel is a counter's id, or a pattern of ids. While somebody listens, the
  * door's timer runs ten times a second: channels_ask() empties the worker's
  * mailbox (flow/watch.h) and reads the values like any other request would, and
- * the door's answer finds with channels_visit() who is to be told. */
+ * the door's answer finds with channels_visit() who is to be told.
+ *
+ * Who listens is told the newest last. A read that went out earlier may come back later, where the
+ * hot layer is outside of the process: an older value is not told after a newer one. */
 #ifndef DOOR_PASS_CHANNELS_H
 #define DOOR_PASS_CHANNELS_H
 
@@ -20,6 +23,7 @@ struct channel {
     struct channel *next; /* in its chain, or in the list of patterns */
     struct subscription *subscriptions;
     bool is_pattern;
+    uint64_t told; /* pass->answering when it last was */
     size_t size;
     char name[];
 };
@@ -68,8 +72,13 @@ void channels_unsubscribe(struct channels *channels, struct subscription **link)
  * many changes were lost because there were too many. */
 size_t channels_ask(struct channels *channels);
 
-/* Shows each subscription that the op's counter is told to. One that is gone is told
- * as 0; one that could not be read is told when it changes the next time. */
+/* The next channels_ask() asks for this one as well, if somebody listens to it. */
+void channels_again(struct channels *channels, struct slice id);
+
+/* In the door's answer: shows each subscription that the op's counter is told to. One that is gone
+ * is told as 0; one that could not be read is told when it changes the next time. One that was
+ * read before what its channel was told last is not told; to a pattern, which may have been told
+ * of another counter, it is read again. */
 typedef void channels_visit_fn(void *arg, const struct subscription *one);
 void channels_visit(struct channels *channels, const struct op *op, channels_visit_fn *visit,
                     void *arg);

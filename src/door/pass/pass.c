@@ -12,6 +12,11 @@
 
 #define HOLD_NS 200000u /* what waits to become safe waits no longer: about the time of a sync */
 
+/* An errand that is out for so long waits for a server that does not answer, most likely: others
+ * may go beside it. */
+#define LATE_NS     50000000u
+#define PATIENCE_MS 25u
+
 /* ---- life ---- */
 
 static void group_init(struct pass_group *group)
@@ -49,6 +54,12 @@ static void woken(void *arg)
     (void)arg; /* the end of the pass, which follows, does what is to be done */
 }
 
+static void out_of_patience(void *arg)
+{
+    struct pass *pass = arg;
+    waker_wake(pass->waker);
+}
+
 enum err pass_start(struct pass *pass, struct loop *loop, struct error *error)
 {
     assert(!pass->loop);
@@ -56,12 +67,14 @@ enum err pass_start(struct pass *pass, struct loop *loop, struct error *error)
     pass->waker = waker_new(loop, woken, pass, error);
     if (!pass->waker)
         return error ? error->code : ERR_IO;
+    pass->patience = timer_new(loop, out_of_patience, pass);
     pass->loop = loop;
     return ERR_OK;
 }
 
 void pass_done(struct pass *pass)
 {
+    timer_free(pass->patience);
     waker_free(pass->waker);
     promises_done(&pass->promises);
     promises_done(&pass->late);
@@ -239,12 +252,12 @@ static void answer_all(struct pass *pass, struct pass_group *group)
 
 /* Changes of passes that follow one another closely become safe together: the
  * log is held before the first, and let go when a pass brings nothing new. */
-static void hold(struct pass *pass)
+static void hold(struct pass *pass, const struct pass_group *group)
 {
     if (pass->held_ns != 0 || !service_holds(pass->service))
         return;
     service_hold(pass->service);
-    pass->held_ns = pass->gathered.start_ns;
+    pass->held_ns = group->start_ns;
 }
 
 static void launch_or_go_on(struct pass *pass, bool brought_something, uint64_t now_ns)
@@ -261,15 +274,21 @@ static void launch_or_go_on(struct pass *pass, bool brought_something, uint64_t 
 
 /* ---- errands ---- */
 
+static void answer_errand(struct pass *pass, struct pass_errand *errand, struct pass_group *group)
+{
+    pass->now_ms = errand->batch.now_ms;
+    pass->answering = group->number;
+    errand->done(pass, group);
+}
+
 /* Also times what it has answered. */
 static void finish_errand(struct pass *pass, struct pass_errand *errand)
 {
-    pass->now_ms = errand->batch.now_ms;
-    errand->done(pass, &errand->group);
+    answer_errand(pass, errand, &errand->group);
     if (pass->answered.ops > 0)
         pass_count_answered(pass, errand->group.start_ns, env_monotonic_ns(pass->service->env));
     park_clear_room(&errand->group);
-    pass->first_errand = (pass->first_errand + 1) % PASS_ERRANDS;
+    errand->is_out = false;
     pass->errand_count--;
 }
 
@@ -277,31 +296,46 @@ static void batch_done(struct batch *batch)
 {
     struct pass_errand *errand = batch->arg;
     struct pass *pass = errand->pass;
-    errand->is_done = true;
-    if (pass->running) /* it is not out yet */
+    if (!errand->is_out) {
+        errand->is_done = true;
         return;
-    while (pass->errand_count > 0 && pass->errands[pass->first_errand].is_done)
-        finish_errand(pass, &pass->errands[pass->first_errand]);
-    waker_wake(pass->waker); /* nobody else will see to what was answered */
+    }
+    finish_errand(pass, errand);
+    if (!pass->collecting)
+        waker_wake(pass->waker); /* nobody else will see to what was answered */
+}
+
+size_t pass_count_prompt(const struct pass *pass)
+{
+    size_t count = 0;
+    uint64_t now_ns = env_monotonic_ns(pass->service->env);
+    for (const struct pass_errand *errand = pass->errands; errand < pass->errands + PASS_ERRANDS;
+         errand++)
+        count += errand->is_out && errand->group.request_count > 0 &&
+                 now_ns - errand->group.start_ns < LATE_NS;
+    return count;
 }
 
 struct pass_errand *pass_next_errand(struct pass *pass)
 {
     assert(pass->errand_count < PASS_ERRANDS);
 
-    struct pass_errand *errand =
-        &pass->errands[(pass->first_errand + pass->errand_count) % PASS_ERRANDS];
+    struct pass_errand *errand = pass->errands;
+    while (errand->is_out)
+        errand++;
     if (!errand->group.ops)
         group_init(&errand->group);
     return errand;
 }
 
-/* What was gathered becomes the errand's; what comes now is gathered anew. */
+/* What was gathered becomes the errand's; what comes now is gathered anew. What was answered before
+ * in this pass is timed as if it had begun now. */
 static void take_gathered(struct pass *pass, struct pass_errand *errand)
 {
     struct pass_group empty = errand->group;
     errand->group = pass->gathered;
     pass->gathered = empty;
+    pass->gathered.start_ns = errand->group.start_ns;
     pass->group_number++;
 }
 
@@ -318,17 +352,16 @@ bool pass_send(struct pass *pass, struct pass_errand *errand, struct pass_group 
     errand->done = done;
     errand->is_done = false;
     group->start_ns = env_monotonic_ns(pass->service->env);
-    hold(pass);
-    pass->running = true;
+    group->number = ++pass->runs;
+    hold(pass, group);
     service_run(pass->service, &errand->batch);
-    pass->running = false;
-    if (errand->is_done && pass->errand_count == 0) {
-        pass->now_ms = errand->batch.now_ms;
-        done(pass, group);
+    if (errand->is_done) {
+        answer_errand(pass, errand, group);
         return true;
     }
     if (group == &pass->gathered)
         take_gathered(pass, errand);
+    errand->is_out = true;
     pass->errand_count++;
     return false;
 }
@@ -336,7 +369,7 @@ bool pass_send(struct pass *pass, struct pass_errand *errand, struct pass_group 
 bool pass_run(struct pass *pass)
 {
     if (pass->gathered.request_count == 0)
-        return pass->errand_count == 0;
+        return true;
     if (!pass_may_run(pass))
         return false;
     pass->gathered.arrivals =
@@ -347,6 +380,7 @@ bool pass_run(struct pass *pass)
 void pass_hold_until_answered(struct pass_client *client)
 {
     struct pass *pass = client->pass;
+    client->for_room = client->unanswered == client->parked;
     pass_hold(client, PASS_HOLD_BATCH);
     if (!client->waiting) {
         client->waiting = true;
@@ -366,10 +400,11 @@ void pass_wait(struct pass_client *client)
 /* Lets go of those that have waited for their answers, or for room only. */
 static void unhold_answered(struct pass *pass)
 {
+    bool has_room = pass->gathered.request_count == 0 || pass_may_run(pass);
     struct pass_client **link = &pass->waiting;
     while (*link) {
         struct pass_client *client = *link;
-        if (client->unanswered > client->parked) {
+        if (client->unanswered > client->parked || (client->for_room && !has_room)) {
             link = &client->next_waiting;
             continue;
         }
@@ -485,8 +520,11 @@ static void flush_touched(struct pass *pass)
  * for all. */
 static void collect(struct pass *pass)
 {
-    if (pass->errand_count > 0)
-        hot_collect(pass->service->hot, pass->worker);
+    if (pass->errand_count == 0)
+        return;
+    pass->collecting = true;
+    hot_collect(pass->service->hot, pass->worker);
+    pass->collecting = false;
 }
 
 void pass_end(struct pass *pass)
@@ -494,7 +532,7 @@ void pass_end(struct pass *pass)
     collect(pass);
     if (pass->tick_waits)
         park_tick(pass);
-    if (pass->waiting && pass_may_run(pass))
+    if (pass->waiting)
         unhold_answered(pass);
     if (pass->resuming)
         resume_clients(pass);
@@ -514,8 +552,16 @@ void pass_end(struct pass *pass)
     if (pass->flight_count > 0)
         pass_count_safe(pass, service_safe(pass->service));
     flush_touched(pass);
-    if (pass->gathered.request_count == 0)
-        park_clear_room(&pass->gathered);
+    if (pass->gathered.request_count > 0) {
+        if (!timer_runs(pass->patience))
+            timer_start(pass->patience, PATIENCE_MS, 0);
+        return;
+    }
+    park_clear_room(&pass->gathered);
+    if (pass->room_was_full) {
+        pass->room_was_full = false;
+        waker_wake(pass->waker);
+    }
 }
 
 void pass_tick(struct pass *pass)

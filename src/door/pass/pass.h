@@ -18,9 +18,12 @@
  *                              of the process decides while the loop goes on
  *
  * Such a batch is an errand. While it is out, others are read from and gathered for, and more than
- * one is out at a time: so the hot layer has the next one when it is done with one. Their
- * requests are answered in the order in which they went out. A client that has requests out is not
- * read from: what it asks next may rest on what comes back, and that may have to wait.
+ * one is out at a time: so the hot layer has the next one when it is done with one. Each is
+ * answered as soon as it is done, whichever went out first: one that asks a server which does not
+ * answer holds up the requests in it, and no others. A client that has requests out is not
+ * read from: what it asks next may rest on what comes back, and that may have to wait. So it is in
+ * one errand at a time, and its answers are in order. Who has no client to keep the order for it
+ * compares `answering`.
  *
  * Requests that have to wait for something else than the log, cold state or a job
  * on the desk, are parked (park.h); the others go on.
@@ -34,6 +37,7 @@
 #ifndef DOOR_PASS_PASS_H
 #define DOOR_PASS_PASS_H
 
+#include <assert.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -46,6 +50,7 @@
 #include "flow/service.h"
 #include "net/gauge.h"
 #include "net/loop.h"
+#include "net/timer.h"
 #include "net/waker.h"
 
 struct park_room;
@@ -78,7 +83,8 @@ struct pass_client {
     unsigned held;       /* PASS_HOLD_; 0 = it is read from */
     bool touched;        /* in the list of those whose output the pass has added to */
     bool resuming;       /* in the list of those that want to be parsed again */
-    bool waiting;        /* in the list of those held by PASS_HOLD_BATCH */
+    bool waiting;        /* in the list of those held by PASS_HOLD_BATCH, */
+    bool for_room;       /* with nothing to be answered: until there is room for more */
     struct pass_client *next_touched;
     struct pass_client *next_resuming;
     struct pass_client *next_waiting;
@@ -174,6 +180,7 @@ struct pass_group {
     struct park_room *kept; /* park.c's; NULL: nothing parked points into the room */
     uint64_t arrivals;      /* hot->arrivals before it was run */
     uint64_t start_ns;      /* when that was */
+    uint64_t number;        /* of that run */
 };
 
 /* What is to be done with a group that has been run. */
@@ -183,10 +190,14 @@ struct pass_errand {
     struct pass *pass; /* borrowed */
     struct batch batch;
     pass_run_fn *done;
-    bool is_done;
+    bool is_done; /* before it was out */
+    bool is_out;
     struct pass_group group; /* while it is out; else empty */
 };
-#define PASS_ERRANDS 4u /* one of them is for what was cold: newcomers do not keep it waiting */
+#define PASS_PROMPT \
+    3u /* out at a time; more would be smaller ones. Those that are late do not count */
+#define PASS_ERRANDS \
+    8u /* with those, and one for what was cold: newcomers do not keep it waiting */
 
 struct pass {
     struct service *service;      /* borrowed */
@@ -197,11 +208,14 @@ struct pass {
 
     struct pass_group gathered;               /* what is to be run next */
     uint64_t group_number;                    /* of it */
-    struct pass_errand errands[PASS_ERRANDS]; /* a ring of those that are out */
-    size_t first_errand;
-    size_t errand_count;
-    bool running;       /* inside service_run() */
+    bool room_was_full;                       /* its room; somebody waits for that */
+    struct pass_errand errands[PASS_ERRANDS]; /* in no order */
+    size_t errand_count;                      /* of them: out */
+    struct timer *patience; /* owned; runs while something waits until an errand is done or late */
+    bool collecting;
+    uint64_t runs;      /* of batches, so far */
     int64_t now_ms;     /* of the batch that is being answered */
+    uint64_t answering; /* its number: of two reads of one id the higher one's is the newer */
     uint64_t held_ns;   /* since when the log is held; 0 = it is not */
     uint64_t warned_ms; /* when the door last warned of something that clients can repeat */
 
@@ -310,11 +324,13 @@ bool pass_check(const struct pass *pass, size_t count, struct error *error);
 /* Takes back the last `count` ops. */
 void pass_undo(struct pass *pass, size_t count);
 
-/* Appends the request that owns the last `count` ops. */
+/* Appends the request that owns the last `count` ops. There is room for it, and its client has
+ * none out: pass_must_wait(). */
 static inline void pass_request(struct pass *pass, void *client, size_t count,
                                 pass_answer_fn *answer, void *extra)
 {
     struct pass_group *group = &pass->gathered;
+    assert(group->request_count < LIMIT_BATCH);
     group->requests[group->request_count++] = (struct pass_request){
         .client = client,
         .answer = answer,
@@ -323,8 +339,10 @@ static inline void pass_request(struct pass *pass, void *client, size_t count,
         .count = (uint32_t)count,
     };
     if (client) {
-        ((struct pass_client *)client)->unanswered++;
-        ((struct pass_client *)client)->group = pass->group_number;
+        struct pass_client *base = client;
+        assert(base->unanswered == base->parked || base->group == pass->group_number);
+        base->unanswered++;
+        base->group = pass->group_number;
     }
 }
 
@@ -341,8 +359,8 @@ bool pass_job(struct pass *pass, void *client, pass_answer_fn *answer, struct pa
 
 /* --- running --- */
 
-/* Runs the ops gathered so far and answers their requests. False when they, or
- * those before them, are still out, or have to wait until they can go. */
+/* Runs the ops gathered so far and answers their requests. False when they are out now, with the
+ * memory that they point into, or have to wait until they can go. */
 bool pass_run(struct pass *pass);
 
 /* The batch is full, or a request has to wait for the answers before it. Runs what
@@ -351,11 +369,20 @@ void pass_wait(struct pass_client *client);
 
 void pass_hold_until_answered(struct pass_client *client);
 
-/* Before it is read from: does it have requests out? Then it is held until they are answered. */
+/* What was read and gathered may take so much memory, and one request more. Of interest when it
+ * cannot go out: it is no larger than what has come in one pass otherwise. */
+#define PASS_ROOM_BYTES_MAX (16u << 20)
+
+/* Before it is read from: does it have requests out, or is there no memory for what it says? Then
+ * it is held until they are answered, or until there is. */
 static inline bool pass_must_wait(struct pass_client *client)
 {
-    if (__builtin_expect(client->unanswered == 0 || client->group == client->pass->group_number, 1))
+    struct pass *pass = client->pass;
+    bool is_full = pass->gathered.room.bytes > PASS_ROOM_BYTES_MAX;
+    if (__builtin_expect(
+            (client->unanswered == 0 || client->group == pass->group_number) && !is_full, 1))
         return false;
+    pass->room_was_full = pass->room_was_full || is_full;
     pass_hold_until_answered(client);
     return true;
 }

@@ -62,10 +62,14 @@ void pass_count_answered(struct pass *pass, uint64_t start_ns, uint64_t now_ns);
 /* Times the writes that the log has reached. */
 void pass_count_safe(struct pass *pass, uint64_t safe);
 
+/* How many errands are out, and not late? Not counting what was cold. */
+size_t pass_count_prompt(const struct pass *pass);
+
 /* May what was gathered be run? */
 static inline bool pass_may_run(const struct pass *pass)
 {
-    return pass->errand_count - pass->retrying < PASS_ERRANDS - 1;
+    size_t out = pass->errand_count - pass->retrying;
+    return out < PASS_PROMPT || (out < PASS_ERRANDS - 1 && pass_count_prompt(pass) < PASS_PROMPT);
 }
 
 /* The next errand; its group is empty. */

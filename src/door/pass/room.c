@@ -10,7 +10,7 @@
 
 struct room_block {
     struct room_block *next;
-    size_t used;
+    size_t used;   /* or the size of what was adopted */
     char *adopted; /* owned; a buffer's memory, and then `data` is not there */
     alignas(max_align_t) char data[];
 };
@@ -50,6 +50,7 @@ static void add_block(struct room *room)
     block->used = 0;
     block->next = room->blocks;
     room->blocks = block;
+    room->bytes += ROOM_BLOCK_BYTES;
 }
 
 char *room_look(struct room *room, size_t size, size_t *ret_size)
@@ -69,6 +70,15 @@ void room_take(struct room *room, size_t size)
     room->blocks->used += size;
 }
 
+void room_give_back(struct room *room, const char *from, const char *end)
+{
+    struct room_block *block = room->blocks;
+    if (!block || block->data + block->used != end)
+        return;
+    assert(from >= block->data && from <= end);
+    block->used = (size_t)(from - block->data);
+}
+
 void *room_alloc(struct room *room, size_t size)
 {
     size_t left;
@@ -82,17 +92,36 @@ void room_adopt(struct room *room, struct buffer *buffer)
 {
     struct room_block *block = memory_take(sizeof(*block));
     block->adopted = buffer->data;
+    block->used = buffer->capacity;
     block->next = room->adopted;
     room->adopted = block;
+    room->bytes += buffer->capacity;
     buffer_init(buffer, buffer->max);
+}
+
+bool room_return(struct room *room, const char *memory, struct buffer *buffer)
+{
+    assert(!buffer->data);
+
+    struct room_block *block = room->adopted;
+    if (!block || block->adopted != memory)
+        return false;
+    buffer->data = block->adopted;
+    buffer->capacity = block->used;
+    room->bytes -= block->used;
+    room->adopted = block->next;
+    free(block);
+    return true;
 }
 
 void room_move(struct room *from, struct room *to)
 {
     to->blocks = from->blocks;
     to->adopted = from->adopted;
+    to->bytes = from->bytes;
     from->blocks = NULL;
     from->adopted = NULL;
+    from->bytes = 0;
 }
 
 void room_clear(struct room *room)
@@ -114,4 +143,5 @@ void room_clear(struct room *room)
     }
     if (room->blocks)
         room->blocks->used = 0;
+    room->bytes = room->blocks ? ROOM_BLOCK_BYTES : 0;
 }

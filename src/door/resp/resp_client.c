@@ -53,6 +53,13 @@ static void unlink_client(struct resp_worker *worker, struct resp_client *client
     gauge_add(&worker->stats.connections, (uint64_t)-1);
 }
 
+/* What is not taken fits: a request that is not whole, or the requests of one read. */
+static size_t tail_bytes_max(const struct resp_options *options)
+{
+    size_t bytes = options->query_bytes_max;
+    return (bytes > ROOM_BLOCK_BYTES ? bytes : ROOM_BLOCK_BYTES) + READ_BYTES_MIN;
+}
+
 struct resp_client *resp_client_new(struct resp_worker *worker, int descriptor)
 {
     const struct resp_options *options = resp_door_options(worker->resp);
@@ -67,7 +74,7 @@ struct resp_client *resp_client_new(struct resp_worker *worker, int descriptor)
     client->base.pass = &worker->pass;
     client->worker = worker;
     client->id = resp_door_next_id(worker->resp);
-    buffer_init(&client->tail, options->query_bytes_max + READ_BYTES_MIN);
+    buffer_init(&client->tail, tail_bytes_max(options));
     resp_reply_init(&client->reply, options->output_bytes_max);
     client->lacks = password_is_set(resp_door_password(worker->resp)) ? RESP_COMMAND_STRANGER : 0;
 
@@ -149,9 +156,11 @@ static void refuse(struct resp_client *client, const char *why)
     resp_client_finish(client);
 }
 
-/* Keeps what was not taken. */
-static void keep_tail(struct resp_client *client, struct slice rest, bool some_taken)
+/* Keeps what was not taken of `data`, and nothing of it in the room. */
+static void keep_tail(struct resp_client *client, struct slice data, struct slice rest)
 {
+    struct room *room = &client->worker->pass.gathered.room;
+    bool some_taken = rest.size < data.size;
     if (client->closing || rest.size == 0) {
         client->tail.size = 0;
         client->partial_since_ms = 0;
@@ -159,9 +168,13 @@ static void keep_tail(struct resp_client *client, struct slice rest, bool some_t
     }
     if (some_taken || client->partial_since_ms == 0)
         client->partial_since_ms = loop_now_ms(client->worker->loop);
-    if (client->need > resp_door_options(client->worker->resp)->query_bytes_max ||
-        buffer_append_slice(&client->tail, rest) != ERR_OK)
-        refuse(client, "Protocol error: too big request");
+    if (!some_taken && !client->tail.data && room_return(room, data.data, &client->tail)) {
+        client->tail.size = rest.size;
+        return;
+    }
+    if (buffer_append_slice(&client->tail, rest) != ERR_OK)
+        resp_client_close(client); /* no memory */
+    room_give_back(room, rest.data, rest.data + rest.size);
 }
 
 /* Words that the parser has unquoted lie in its scratch: they get a place beside the others. */
@@ -179,6 +192,23 @@ static void move_words(struct resp_client *client, struct resp_parser *parser)
     }
 }
 
+/* What the parser has found instead of a request is refused, or there is more to come. False: it
+ * cannot be refused yet, since a refusal stands behind the answers before it. */
+static __attribute__((cold, noinline)) bool end_requests(struct resp_client *client,
+                                                         enum resp_found found)
+{
+    const struct resp_parser *parser = &client->worker->parser;
+    size_t max = resp_door_options(client->worker->resp)->query_bytes_max;
+    if (found == RESP_MORE && parser->need <= max) {
+        client->need = parser->need;
+        return true;
+    }
+    if (!pass_has_room(&client->worker->pass, 0))
+        return false;
+    refuse(client, found == RESP_MORE ? "Protocol error: too big request" : parser->error);
+    return true;
+}
+
 /* Takes requests until the bytes end or the client is held. The bytes stay
  * where they are until the pass is over; the tail is empty. */
 static void take_requests(struct resp_client *client, struct slice data)
@@ -191,13 +221,11 @@ static void take_requests(struct resp_client *client, struct slice data)
     while (at < end && !client->closing && client->base.held == 0) {
         parser->stranger = (client->lacks & RESP_COMMAND_STRANGER) != 0;
         enum resp_found found = resp_parse(parser, (struct slice){at, (size_t)(end - at)});
-        if (found == RESP_MORE) {
-            client->need = parser->need;
-            break;
-        }
-        if (found == RESP_BROKEN) {
-            refuse(client, parser->error);
-            break;
+        if (found != RESP_REQUEST) {
+            if (end_requests(client, found))
+                break;
+            pass_wait(&client->base);
+            continue;
         }
         if (parser->scratch_used > 0)
             move_words(client, parser);
@@ -209,7 +237,7 @@ static void take_requests(struct resp_client *client, struct slice data)
         if (outbound_waiting(&client->out, &client->reply.bytes) > OUTPUT_HOLD_BYTES)
             pass_hold(&client->base, RESP_HOLD_OUTPUT);
     }
-    keep_tail(client, (struct slice){at, (size_t)(end - at)}, at > data.data);
+    keep_tail(client, data, (struct slice){at, (size_t)(end - at)});
 }
 
 /* Takes what lies in the tail. */
@@ -267,7 +295,7 @@ static void read_into_room(struct resp_client *client)
     size_t whole = tail->size + (size_t)got;
     if (whole < client->need) {
         if (buffer_append(tail, space + tail->size, (size_t)got) != ERR_OK)
-            refuse(client, "Protocol error: too big request");
+            resp_client_close(client); /* no memory */
         return;
     }
     if (tail->size > 0)
@@ -282,7 +310,7 @@ static void read_into_tail(struct resp_client *client)
 {
     struct buffer *tail = &client->tail;
     if (buffer_reserve(tail, READ_BYTES_MIN) != ERR_OK) {
-        refuse(client, "Protocol error: too big request");
+        resp_client_close(client); /* no memory */
         return;
     }
     ssize_t got = conn_read(client->conn, tail->data + tail->size, tail->capacity - tail->size);
@@ -363,7 +391,7 @@ static void ready(void *arg, int what)
     if (what & CONN_WRITE)
         flush(&client->base);
     if (!(what & CONN_READ) || !client->conn || client->closing || client->base.held != 0 ||
-        pass_must_wait(&client->base))
+        client->base.resuming || pass_must_wait(&client->base))
         return;
     if (client->tail.size <= SMALL_TAIL_BYTES)
         read_into_room(client);

@@ -65,6 +65,25 @@ TEST(a_watched_id_is_told_to_its_worker_once_until_taken)
     watch_free(watch);
 }
 
+static void ask_again(void *arg, struct slice id)
+{
+    watch_again(arg, 1, id);
+}
+
+TEST(a_worker_may_ask_again_for_itself)
+{
+    struct watch *watch = watch_new(2);
+    watch_add(watch, 0, SLICE("views"), false);
+    watch_add(watch, 1, SLICE("v*"), true);
+    watch_again(watch, 1, SLICE("views"));
+    watch_again(watch, 1, SLICE("other")); /* nobody wants it */
+    assert_takes(watch, 0, "");
+    assert_int_equal(watch_take(watch, 1, ask_again, watch), 0);
+    assert_takes(watch, 1, "views");
+    assert_takes(watch, 1, "");
+    watch_free(watch);
+}
+
 TEST(ids_are_told_in_the_order_of_their_first_change)
 {
     struct watch *watch = watch_new(1);
@@ -298,6 +317,7 @@ TEST(many_threads_may_change_subscribe_and_take_at_once)
 
 RUN(cmocka_unit_test(nobody_wants_anything_at_first),
     cmocka_unit_test(a_watched_id_is_told_to_its_worker_once_until_taken),
+    cmocka_unit_test(a_worker_may_ask_again_for_itself),
     cmocka_unit_test(ids_are_told_in_the_order_of_their_first_change),
     cmocka_unit_test(a_pattern_wants_what_it_matches),
     cmocka_unit_test(a_name_that_looks_like_a_pattern_is_only_itself),

@@ -17,6 +17,7 @@
 #include "base/env.h"
 #include "base/message.h"
 #include "door/http/http_door.h"
+#include "door/http/http_worker.h"
 #include "net/waker.h"
 #include "unit/test.h"
 
@@ -24,12 +25,15 @@
 
 struct fake_hot {
     struct hot base;
-    atomic_bool holds;     /* keep batches until they are let go of */
-    atomic_bool cold;      /* ids that begin with "cold" are */
-    atomic_int cold_count; /* so often */
-    struct batch *held[8]; /* the loop's thread */
-    atomic_int held_count; /* batches kept so far */
-    int let_go_count;      /* of these */
+    atomic_bool holds;            /* keep batches until they are let go of */
+    atomic_bool cold;             /* ids that begin with "cold" are */
+    atomic_int cold_count;        /* so often */
+    struct batch *held[8];        /* the loop's thread */
+    atomic_int held_count;        /* batches kept so far */
+    int let_go_count;             /* of these */
+    const struct gauge *timeouts; /* once there is one, batches can be collected; NULL: never */
+    atomic_int pause;             /* 1: of the next batch, 2: it lasts, 0: it is over */
+    struct timer *tick;           /* is stopped by the pause: it would wake who was forgotten */
     int64_t value;
     uint64_t ticket;
 };
@@ -64,6 +68,12 @@ static void finish_batch(struct fake_hot *hot, struct batch *batch)
 static void fake_run(struct hot *base, struct batch *batch)
 {
     struct fake_hot *hot = (struct fake_hot *)base;
+    if (atomic_load(&hot->pause) == 1) {
+        timer_stop(hot->tick);
+        atomic_store(&hot->pause, 2);
+        while (atomic_load(&hot->pause) == 2)
+            usleep(100);
+    }
     if (atomic_load(&hot->holds)) {
         int count = atomic_fetch_add(&hot->held_count, 1);
         assert_in_range(count, 0, 7);
@@ -73,7 +83,22 @@ static void fake_run(struct hot *base, struct batch *batch)
     }
 }
 
-static const struct hot_ops fake_hot_ops = {.name = "fake", .run = fake_run};
+static void finish_held(struct fake_hot *hot)
+{
+    while (hot->let_go_count < atomic_load(&hot->held_count))
+        finish_batch(hot, hot->held[hot->let_go_count++]);
+}
+
+static void fake_collect(struct hot *base, unsigned worker)
+{
+    struct fake_hot *hot = (struct fake_hot *)base;
+    (void)worker;
+    if (hot->timeouts && gauge_read(hot->timeouts) > 0)
+        finish_held(hot);
+}
+
+static const struct hot_ops fake_hot_ops = {
+    .name = "fake", .run = fake_run, .collect = fake_collect};
 
 /* ---- a log that is as far as the test says ---- */
 
@@ -102,15 +127,25 @@ struct scene {
     struct http *http;
     struct loop *loop;
     struct waker *let_go;
+    struct waker *let_go_last;
+    atomic_int let_go_lasts; /* so often */
+    struct waker *measure;
+    atomic_int blocks;
     pthread_t thread;
     atomic_int drained;
 };
 
 static void let_go(void *arg)
 {
+    finish_held(&((struct scene *)arg)->hot);
+}
+
+/* Only what went out last; it is held no more. */
+static void let_go_last(void *arg)
+{
     struct fake_hot *hot = &((struct scene *)arg)->hot;
-    while (hot->let_go_count < atomic_load(&hot->held_count))
-        finish_batch(hot, hot->held[hot->let_go_count++]);
+    finish_batch(hot, hot->held[atomic_fetch_sub(&hot->held_count, 1) - 1]);
+    atomic_fetch_add(&((struct scene *)arg)->let_go_lasts, 1);
 }
 
 static void *run(void *arg)
@@ -120,6 +155,9 @@ static void *run(void *arg)
 }
 
 static size_t input_bytes_max; /* of the next scene; 0 = the default */
+static uint32_t head_timeout_s;
+
+static void measure(void *arg);
 
 static struct scene *start(bool is_safe)
 {
@@ -136,11 +174,15 @@ static struct scene *start(bool is_safe)
     scene->options.port = 0;
     if (input_bytes_max > 0)
         scene->options.input_bytes_max = input_bytes_max;
+    if (head_timeout_s > 0)
+        scene->options.head_timeout_s = head_timeout_s;
     scene->http = http_new(&scene->service, &scene->options, 1, &error);
     scene->loop = loop_new(&error);
     assert_non_null(scene->http);
     assert_int_equal(http_listen(scene->http, scene->loop, 0, &error), ERR_OK);
     scene->let_go = waker_new(scene->loop, let_go, scene, &error);
+    scene->let_go_last = waker_new(scene->loop, let_go_last, scene, &error);
+    scene->measure = waker_new(scene->loop, measure, scene, &error);
     pthread_create(&scene->thread, NULL, run, scene);
     return scene;
 }
@@ -159,6 +201,8 @@ static void stop(struct scene *scene)
         loop_stop(scene->loop);
     pthread_join(scene->thread, NULL);
     waker_free(scene->let_go);
+    waker_free(scene->let_go_last);
+    waker_free(scene->measure);
     http_free(scene->http);
     loop_free(scene->loop);
     service_done(&scene->service);
@@ -554,6 +598,287 @@ TEST(a_batch_may_take_longer_than_its_pass)
     stop(scene);
 }
 
+static void wait_until_held(struct scene *scene, int count)
+{
+    while (atomic_load(&scene->hot.held_count) != count)
+        usleep(100);
+}
+
+static void finish_last(struct scene *scene, int count)
+{
+    wait_until_held(scene, count);
+    int before = atomic_load(&scene->let_go_lasts);
+    waker_wake(scene->let_go_last);
+    while (atomic_load(&scene->let_go_lasts) == before)
+        usleep(100);
+}
+
+TEST(lines_are_answered_in_order_over_several_batches_and_hold_up_nobody)
+{
+    struct scene *scene = start(true);
+    atomic_store(&scene->hot.holds, true);
+    int client = connect_to(scene);
+    int other = connect_to(scene);
+    say_lines(client, "{\"op\":\"add\",\"id\":\"a\"}\n", 5000);
+    wait_until_held(scene, 1);
+    say(other, ADD("a"));
+    finish_last(scene, 2);
+    hear_value(other, "1");
+    for (int i = 0; i < 3; i++)
+        finish_last(scene, 1);
+    assert_int_equal(hear(client), 200);
+    assert_int_equal(count_lines(), 5000);
+    const char *at = body;
+    for (int i = 1; i <= 5000; i++) {
+        char wanted[80];
+        snprintf(wanted, sizeof(wanted),
+                 "{\"line\":%d,\"status\":200,\"changed\":true,\"value\":\"%d\"", i, i + 1);
+        assert_memory_equal(at, wanted, strlen(wanted));
+        at = strchr(at, '\n') + 1;
+    }
+    close(client);
+    close(other);
+    stop(scene);
+}
+
+/* Lines go on in a pass whose batch others have filled to the last op. */
+TEST(lines_for_which_there_was_no_room_go_on_in_the_next_pass)
+{
+    struct scene *scene = start(true);
+    scene->hot.tick = http_door_worker(scene->http, 0)->tick;
+    int client = connect_to(scene);
+    int others[5];
+    for (int i = 0; i < 5; i++) {
+        others[i] = connect_to(scene);
+        say(others[i], LIVE);
+        assert_int_equal(hear(others[i]), 200);
+    }
+    atomic_store(&scene->hot.pause, 1);
+    say_lines(client, "{\"op\":\"add\",\"id\":\"a\"}\n", 2100);
+    while (atomic_load(&scene->hot.pause) != 2)
+        usleep(100);
+
+    char many[4096] = "GET /v1/counters?ids=a";
+    size_t size = strlen(many);
+    for (int i = 1; i < 1000; i++, size += 2)
+        memcpy(many + size, ",a", 2);
+    memcpy(many + size, END, sizeof(END));
+    for (int i = 0; i < 4; i++)
+        say(others[i], many);
+    unsigned singles = LIMIT_BATCH - PASS_OPS_EXTRA - 4 * 1000;
+    char few[8192];
+    size = 0;
+    for (unsigned i = 0; i < singles; i++)
+        size += (size_t)snprintf(few + size, sizeof(few) - size, "%s", GET("a"));
+    say(others[4], few);
+    usleep(20000);
+    atomic_store(&scene->hot.pause, 0);
+    assert_int_equal(hear(client), 200);
+    assert_int_equal(count_lines(), 2100);
+    for (unsigned i = 0; i < singles; i++)
+        assert_int_equal(hear(others[4]), 200);
+    close(client);
+    for (int i = 0; i < 5; i++)
+        close(others[i]);
+    stop(scene);
+}
+
+static void hear_text(int client, const char *text)
+{
+    size_t size = 0;
+    body[0] = '\0';
+    while (!strstr(body, text)) {
+        ssize_t more = recv(client, body + size, sizeof(body) - 1 - size, 0);
+        assert_true(more > 0);
+        size += (size_t)more;
+        body[size] = '\0';
+    }
+}
+
+/* A change is read and told after the beginning of the stream went out, and before that is back. */
+TEST(who_listens_misses_nothing_while_the_beginning_is_out)
+{
+    struct scene *scene = start(true);
+    atomic_store(&scene->hot.holds, true);
+    int listener = connect_to(scene);
+    int writer = connect_to(scene);
+    say(listener, "GET /v1/changes?ids=a" END);
+    wait_until_held(scene, 1);
+    say(writer, ADD("a"));
+    finish_last(scene, 2);
+    hear_value(writer, "1");
+    finish_last(scene, 2); /* the read of what has changed */
+    hear_nothing(listener);
+    finish_last(scene, 1);
+    hear_text(listener, "id: 1\n");
+    finish_last(scene, 1); /* is asked for once more */
+    hear_text(listener, "id: 2\n");
+    close(listener);
+    close(writer);
+    stop(scene);
+}
+
+/* A change is read before the stream has begun, and is back after it. */
+TEST(who_listens_is_not_told_what_was_read_before_the_beginning)
+{
+    struct scene *scene = start(true);
+    int early = connect_to(scene);
+    int late = connect_to(scene);
+    int writer = connect_to(scene);
+    say(early, "GET /v1/changes?ids=a" END);
+    hear_text(early, "id: 1\n");
+    say(writer, ADD("b")); /* nobody is told */
+    hear_value(writer, "1");
+    atomic_store(&scene->hot.holds, true);
+    say(writer, ADD("a"));
+    finish_last(scene, 1);
+    hear_value(writer, "2");
+    wait_until_held(scene, 1); /* the read of what has changed */
+    say(late, "GET /v1/changes?ids=a" END);
+    finish_last(scene, 2);
+    hear_text(late, "id: 1\n");
+    finish_last(scene, 1);
+    hear_text(early, "id: 2\n");
+    hear_nothing(late);
+    close(early);
+    close(late);
+    close(writer);
+    stop(scene);
+}
+
+/* A large body that is to be refused while earlier requests of its client are out: the client was
+ * held after wrong passwords, and others have sent too much since. */
+TEST(a_body_that_is_too_much_is_refused_in_its_turn)
+{
+    input_bytes_max = 1 << 20;
+    struct scene *scene = start(true);
+    input_bytes_max = 0;
+    http_set_password(scene->http, "secret");
+    atomic_store(&scene->hot.holds, true);
+    static char text[65536];
+    size_t size = 0;
+    for (int i = 0; i < 4; i++)
+        size += (size_t)snprintf(text + size, sizeof(text) - size,
+                                 "GET /v1/counters/a HTTP/1.1\r\nHost: localhost\r\n"
+                                 "Authorization: Bearer wrong\r\n\r\n");
+    size +=
+        (size_t)snprintf(text + size, sizeof(text) - size,
+                         "POST /v1/batch HTTP/1.1\r\nHost: localhost\r\n"
+                         "Authorization: Bearer secret\r\n"
+                         "Content-Type: application/x-ndjson\r\nContent-Length: 500000\r\n\r\n");
+    memset(text + size, ' ', 60000 - size);
+    text[60000] = '\0';
+    int client = connect_to(scene);
+    say(client, text);
+    wait_until_held(scene, 1);
+
+    int other = connect_to(scene);
+    say(other, "POST /v1/batch HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer secret\r\n"
+               "Content-Type: application/x-ndjson\r\nContent-Length: 1100000\r\n\r\n");
+    memset(text, ' ', 60000);
+    for (int i = 0; i < 18 && send(other, text, 60000, MSG_NOSIGNAL) == 60000; i++)
+        usleep(1000);
+    wait_until_held(scene, 2); /* it is refused itself, which is out as well */
+    sleep(2);                  /* the tick lets go of the first */
+    assert_int_equal(atomic_load(&scene->hot.held_count), 2);
+    atomic_store(&scene->hot.holds, false);
+    waker_wake(scene->let_go);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(hear(client), 401);
+    go_at_once(client);
+    go_at_once(other);
+    stop(scene);
+}
+
+/* Nothing can go out any more; what is asked now is gathered. */
+static void fill_errands(struct scene *scene, int *clients)
+{
+    atomic_store(&scene->hot.holds, true);
+    for (unsigned i = 0; i < PASS_ERRANDS; i++) {
+        clients[i] = connect_to(scene);
+        say(clients[i], GET("a"));
+        if (i < PASS_ERRANDS - 1)
+            wait_until_held(scene, (int)i + 1);
+    }
+}
+
+static void empty_errands(struct scene *scene, const int *clients)
+{
+    atomic_store(&scene->hot.holds, false);
+    waker_wake(scene->let_go);
+    for (unsigned i = 0; i < PASS_ERRANDS; i++) {
+        hear_value(clients[i], "0");
+        close(clients[i]);
+    }
+}
+
+static void measure(void *arg)
+{
+    struct scene *scene = arg;
+    size_t blocks = 0;
+    const struct pass *pass = &http_door_worker(scene->http, 0)->pass;
+    for (size_t size = pass->gathered.room.bytes; size > 0; blocks++)
+        size -= size < ROOM_BLOCK_BYTES ? size : ROOM_BLOCK_BYTES;
+    atomic_store(&scene->blocks, (int)blocks);
+}
+
+/* Blocks of memory that what was read and gathered lies in. */
+static int count_blocks(struct scene *scene)
+{
+    atomic_store(&scene->blocks, -1);
+    waker_wake(scene->measure);
+    while (atomic_load(&scene->blocks) < 0)
+        usleep(100);
+    return atomic_load(&scene->blocks);
+}
+
+static void say_in_bytes(struct scene *scene, int client, char byte, unsigned count)
+{
+    const struct gauge *bytes_in = &http_door_worker(scene->http, 0)->stats.bytes_in;
+    uint64_t before = gauge_read(bytes_in);
+    for (unsigned i = 1; i <= count; i++) {
+        assert_int_equal(send(client, &byte, 1, MSG_NOSIGNAL), 1);
+        while (gauge_read(bytes_in) < before + i)
+            usleep(10);
+    }
+}
+
+TEST(a_request_that_comes_byte_by_byte_takes_no_memory_while_nothing_goes_out)
+{
+    struct scene *scene = start(true);
+    int clients[PASS_ERRANDS];
+    fill_errands(scene, clients);
+    int slow = connect_to(scene);
+    say(slow, "GET /");
+    say_in_bytes(scene, slow, 'a', 2000);
+    assert_in_range(count_blocks(scene), 1, 2);
+
+    close(slow);
+    empty_errands(scene, clients);
+    stop(scene);
+}
+
+/* In one tick: the younger of two clients is too slow, and the other one has its last answer. */
+TEST(who_is_answered_and_closed_while_another_times_out_is_gone)
+{
+    head_timeout_s = 1;
+    struct scene *scene = start(true);
+    head_timeout_s = 0;
+    scene->hot.timeouts = &http_door_worker(scene->http, 0)->stats.timeouts;
+    atomic_store(&scene->hot.holds, true);
+    int last = connect_to(scene);
+    say(last, "GET /v1/counters/a HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    while (atomic_load(&scene->hot.held_count) == 0)
+        usleep(100);
+    int slow = connect_to(scene);
+    say(slow, "GET /live");
+    assert_int_equal(hear(slow), 408);
+    hear_the_end(slow);
+    hear_value(last, "0");
+    hear_the_end(last);
+    stop(scene);
+}
+
 /* ---- keys ---- */
 
 static enum err claim(struct scene *scene, const char *what, uint64_t *ret_number, bool *ret_is_new)
@@ -627,7 +952,8 @@ TEST(draining_answers_what_has_come_in_and_closes_all)
     stop(scene);
 }
 
-RUN(cmocka_unit_test(an_answer_leaves_when_the_log_has_reached_its_ticket),
+RUN(cmocka_unit_test(a_request_that_comes_byte_by_byte_takes_no_memory_while_nothing_goes_out),
+    cmocka_unit_test(an_answer_leaves_when_the_log_has_reached_its_ticket),
     cmocka_unit_test(a_read_waits_for_nobody_elses_write),
     cmocka_unit_test(what_follows_a_write_waits_with_it),
     cmocka_unit_test(what_was_asked_is_answered_although_the_client_has_stopped_talking),
@@ -639,6 +965,12 @@ RUN(cmocka_unit_test(an_answer_leaves_when_the_log_has_reached_its_ticket),
     cmocka_unit_test(what_is_cold_at_the_end_is_freed),
     cmocka_unit_test(what_a_client_has_asked_for_is_done_although_it_has_gone),
     cmocka_unit_test(a_batch_may_take_longer_than_its_pass),
+    cmocka_unit_test(lines_are_answered_in_order_over_several_batches_and_hold_up_nobody),
+    cmocka_unit_test(a_body_that_is_too_much_is_refused_in_its_turn),
+    cmocka_unit_test(lines_for_which_there_was_no_room_go_on_in_the_next_pass),
+    cmocka_unit_test(who_listens_misses_nothing_while_the_beginning_is_out),
+    cmocka_unit_test(who_listens_is_not_told_what_was_read_before_the_beginning),
+    cmocka_unit_test(who_is_answered_and_closed_while_another_times_out_is_gone),
     cmocka_unit_test(a_key_is_for_one_call_and_one_at_a_time),
     cmocka_unit_test(a_key_is_free_again_when_nothing_was_done),
     cmocka_unit_test(draining_answers_what_has_come_in_and_closes_all))

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "door/pass/channels.h"
 #include "flow/relay.h"
 #include "unit/test.h"
 
@@ -56,6 +57,7 @@ struct fake_hot {
     size_t out_count;
     size_t decided_count; /* so many of those can be collected, from the oldest on */
     bool youngest_first;  /* or from the youngest on */
+    unsigned deaf;        /* so often nothing can be collected */
     unsigned batches;
     unsigned decided;
     uint64_t ticket;
@@ -95,6 +97,10 @@ static void fake_collect(struct hot *base, unsigned worker)
 {
     struct fake_hot *hot = (struct fake_hot *)base;
     assert_int_equal(worker, 0);
+    if (hot->deaf > 0) {
+        hot->deaf--;
+        return;
+    }
     for (; hot->decided_count > 0; hot->decided_count--) {
         size_t which = hot->youngest_first ? hot->out_count - 1 : 0;
         struct batch *batch = hot->out[which];
@@ -640,7 +646,7 @@ TEST(others_are_gathered_for_while_a_batch_is_out)
     rig_free(rig);
 }
 
-TEST(batches_are_answered_in_the_order_in_which_they_went_out)
+TEST(a_batch_is_answered_when_it_is_done_whichever_went_out_first)
 {
     struct rig *rig = rig_new();
     rig->hot.late = true;
@@ -652,17 +658,241 @@ TEST(batches_are_answered_in_the_order_in_which_they_went_out)
     rig->hot.decided_count = 1;
     pass_end(&rig->pass);
     assert_int_equal(rig->hot.out_count, 1);
-    assert_string_equal(rig->b.text, "");
+    assert_string_equal(rig->a.text, "");
+    assert_string_equal(rig->b.text, "b1 ");
+    assert_int_equal(rig->b.released, 3);
 
     rig->hot.late = false;
-    ask(rig, &rig->c, "c1"); /* is done at once, and comes last all the same */
+    ask(rig, &rig->c, "c1"); /* is done at once */
     pass_end(&rig->pass);
-    assert_string_equal(rig->c.text, "");
+    assert_string_equal(rig->a.text, "");
+    assert_string_equal(rig->c.text, "c1 ");
+    assert_int_equal(rig->c.released, 3);
+    rig->hot.late = true;
+    ask(rig, &rig->b, "b2"); /* takes the free place */
+    pass_end(&rig->pass);
+    assert_int_equal(rig->pass.errand_count, 2);
+    rig->hot.decided_count = 1;
+    pass_end(&rig->pass);
+    assert_string_equal(rig->b.text, "b1 b2 ");
     rig->hot.decided_count = 1;
     pass_end(&rig->pass);
     assert_string_equal(rig->a.text, "a1 ");
+    assert_int_equal(rig->pass.errand_count, 0);
+    rig_free(rig);
+}
+
+/* What a client waits for, with three batches out, does not depend on the others. */
+TEST(a_client_is_named_until_its_own_batch_is_done)
+{
+    struct rig *rig = rig_new();
+    rig->hot.late = true;
+    rig->hot.youngest_first = true;
+    struct client *clients[] = {&rig->a, &rig->b, &rig->c};
+    for (size_t i = 0; i < 3; i++) {
+        ask(rig, clients[i], "?x");
+        ask(rig, clients[i], "y");
+        pass_end(&rig->pass);
+        assert_true(pass_must_wait(&clients[i]->base));
+    }
+    arrive(rig, 'x');
+    for (size_t i = 3; i-- > 0;) {
+        assert_true(pass_names(&clients[i]->base));
+        assert_int_equal(clients[i]->base.held, PASS_HOLD_BATCH);
+        rig->hot.decided_count = 1;
+        pass_end(&rig->pass);
+        assert_string_equal(clients[i]->text, "?x y ");
+        assert_false(pass_names(&clients[i]->base));
+        assert_int_equal(clients[i]->base.held, 0);
+        assert_int_equal(clients[i]->resumed, 1);
+    }
+    rig_free(rig);
+}
+
+TEST(what_was_cold_and_comes_back_late_keeps_the_order_of_its_client)
+{
+    struct rig *rig = rig_new();
+    ask(rig, &rig->a, "?x");
+    pass_end(&rig->pass);
+    rig->hot.late = true;
+    rig->hot.youngest_first = true;
+    arrive(rig, 'x');
+    pass_end(&rig->pass); /* is run again */
+    pass_request(&rig->pass, &rig->a, 0, answer_ids, (void *)in_room(rig, "too large ").data);
+    ask(rig, &rig->b, "b1");
+    pass_end(&rig->pass);
+    rig->hot.decided_count = 1;
+    pass_end(&rig->pass);
+    assert_string_equal(rig->a.text, "");
     assert_string_equal(rig->b.text, "b1 ");
+    rig->hot.decided_count = 1;
+    pass_end(&rig->pass);
+    assert_string_equal(rig->a.text, "?x too large ");
+    rig_free(rig);
+}
+
+/* How often the loop goes round within a while: once more for who wakes it. */
+struct rounds {
+    struct loop *loop;
+    struct loop_hook *hook;
+    struct timer *timer;
+    unsigned count;
+};
+
+static void count_round(void *arg)
+{
+    ((struct rounds *)arg)->count++;
+}
+
+static void stop_rounds(void *arg)
+{
+    loop_stop(((struct rounds *)arg)->loop);
+}
+
+static unsigned rounds_run(struct rounds *rounds)
+{
+    rounds->count = 0;
+    timer_start(rounds->timer, 20, 0);
+    loop_run(rounds->loop);
+    return rounds->count;
+}
+
+/* Says how often it is if nobody does. */
+static unsigned rounds_init(struct rounds *rounds, struct loop *loop)
+{
+    rounds->loop = loop;
+    rounds->hook = loop_hook_new(loop, count_round, rounds);
+    rounds->timer = timer_new(loop, stop_rounds, rounds);
+    (void)rounds_run(rounds); /* with what was there before */
+    return rounds_run(rounds);
+}
+
+static void rounds_done(struct rounds *rounds)
+{
+    timer_free(rounds->timer);
+    loop_hook_free(rounds->hook);
+}
+
+TEST(who_collects_for_itself_wakes_nobody)
+{
+    struct rig *rig = rig_new();
+    rig->hot.late = true;
+    ask(rig, &rig->a, "a1");
+    pass_end(&rig->pass);
+    struct rounds rounds;
+    unsigned quiet = rounds_init(&rounds, rig->loop);
+    rig->hot.decided_count = 1;
+    pass_end(&rig->pass);
+    assert_string_equal(rig->a.text, "a1 ");
+    assert_int_equal(rounds_run(&rounds), quiet);
+    pass_finished(&rig->pass);
+    assert_int_equal(rounds_run(&rounds), quiet + 1);
+    rounds_done(&rounds);
+    rig_free(rig);
+}
+
+/* The other door of the same worker. */
+static void ignore_client(struct pass_client *client)
+{
+    (void)client;
+}
+
+static void settle_text(struct pass_client *base, uint64_t safe)
+{
+    pass_settle(base, strlen(((struct client *)base)->text), safe);
+}
+
+static void flush_text(struct pass_client *base)
+{
+    ((struct client *)base)->released = base->released;
+}
+
+TEST(two_doors_of_a_worker_collect_for_each_other)
+{
+    static const struct pass_door other_door = {
+        .held = ignore_client,
+        .resume = ignore_client,
+        .settle = settle_text,
+        .flush = flush_text,
+    };
+    struct rig *rig = rig_new();
+    struct pass *other = memory_take_zeroed(sizeof(*other));
+    pass_init(other, &rig->service, 0, &other_door);
+    assert_int_equal(pass_start(other, rig->loop, NULL), ERR_OK);
+    rig->b.base.pass = other;
+
+    rig->hot.late = true;
+    rig->hot.youngest_first = true;
+    ask(rig, &rig->a, "a1");
+    pass_end(&rig->pass);
+    pass_op(other, OP_ADD, SLICE("b1"));
+    pass_request(other, &rig->b, 1, answer_ids, NULL);
+    pass_end(other);
+    ask(rig, &rig->c, "c1");
+    pass_end(&rig->pass);
+
+    struct rounds rounds;
+    unsigned quiet = rounds_init(&rounds, rig->loop);
+    rig->hot.decided_count = 2; /* c1 and b1 */
+    pass_end(&rig->pass);
     assert_string_equal(rig->c.text, "c1 ");
+    assert_int_equal(rig->c.released, 3);
+    assert_string_equal(rig->b.text, "b1 ");
+    assert_int_equal(rig->b.released, 0);
+    assert_int_equal(rounds_run(&rounds), quiet + 1); /* the other one is woken */
+    rounds_done(&rounds);
+    pass_end(other);
+    assert_int_equal(rig->b.released, 3);
+    assert_string_equal(rig->a.text, "");
+
+    pass_op(other, OP_ADD, SLICE("b2"));
+    pass_request(other, &rig->b, 1, answer_ids, NULL);
+    pass_end(other);
+    rig->hot.decided_count = 2;
+    pass_stop(other); /* collects for both */
+    assert_string_equal(rig->b.text, "b1 b2 ");
+    assert_string_equal(rig->a.text, "a1 ");
+    pass_done(other);
+    free(other);
+    rig_free(rig);
+}
+
+TEST(beside_batches_that_are_late_others_go_out)
+{
+    struct rig *rig = rig_new();
+    rig->hot.late = true;
+    rig->hot.youngest_first = true;
+    rig->crowd = true;
+    struct pass_client crowd[PASS_ERRANDS + 1] = {0};
+    size_t count = 0;
+    for (; count < PASS_PROMPT + 1; count++) {
+        crowd[count].pass = &rig->pass;
+        pass_op(&rig->pass, OP_ADD, in_room(rig, "id"));
+        pass_request(&rig->pass, &crowd[count], 1, count_answer, NULL);
+        pass_end(&rig->pass);
+    }
+    assert_int_equal(rig->hot.out_count, PASS_PROMPT);
+    rig->env.now_ns += 60000000;
+    pass_end(&rig->pass);
+    assert_int_equal(rig->hot.out_count, PASS_PROMPT + 1);
+    for (; count < PASS_ERRANDS + 1; count++) {
+        crowd[count].pass = &rig->pass;
+        rig->env.now_ns += 60000000;
+        pass_op(&rig->pass, OP_ADD, in_room(rig, "id"));
+        pass_request(&rig->pass, &crowd[count], 1, count_answer, NULL);
+        pass_end(&rig->pass);
+    }
+    assert_int_equal(rig->hot.out_count, PASS_ERRANDS - 1); /* and that is all */
+    assert_int_equal(crowd[PASS_ERRANDS].unanswered, 1);
+    rig->hot.decided_count = 1;
+    pass_end(&rig->pass);
+    assert_int_equal(crowd[PASS_ERRANDS - 2].unanswered, 0);
+    assert_int_equal(rig->hot.out_count, PASS_ERRANDS - 1);
+    rig->hot.decided_count = PASS_ERRANDS - 1;
+    pass_end(&rig->pass);
+    assert_int_equal(rig->pass.errand_count, 0);
+    for (size_t i = 0; i < PASS_ERRANDS + 1; i++)
+        assert_int_equal(crowd[i].unanswered, 0);
     rig_free(rig);
 }
 
@@ -692,8 +922,10 @@ TEST(what_cannot_go_out_yet_gathers_until_there_is_no_room)
 {
     struct rig *rig = rig_new();
     rig->hot.late = true;
-    for (size_t i = 0; i + 1 < PASS_ERRANDS; i++) {
-        ask(rig, &rig->a, "a ");
+    struct client *others = memory_take_zeroed(PASS_PROMPT * sizeof(*others));
+    for (size_t i = 0; i < PASS_PROMPT; i++) {
+        others[i].base.pass = &rig->pass;
+        ask(rig, &others[i], "a ");
         pass_end(&rig->pass);
     }
     size_t count = 0;
@@ -702,7 +934,7 @@ TEST(what_cannot_go_out_yet_gathers_until_there_is_no_room)
         if (count % 1000 == 0)
             pass_end(&rig->pass);
     }
-    assert_int_equal(rig->hot.out_count, PASS_ERRANDS - 1);
+    assert_int_equal(rig->hot.out_count, PASS_PROMPT);
     pass_wait(&rig->b.base);
     pass_wait(&rig->c.base);
     pass_end(&rig->pass);
@@ -713,13 +945,101 @@ TEST(what_cannot_go_out_yet_gathers_until_there_is_no_room)
     assert_int_equal(rig->c.base.held, 0);
     assert_int_equal(rig->c.resumed, 1);
     assert_int_equal(rig->b.base.held, PASS_HOLD_BATCH);
-    assert_int_equal(rig->hot.out_count, PASS_ERRANDS - 1);
-    assert_int_equal(rig->hot.out[PASS_ERRANDS - 2]->count, count);
+    assert_int_equal(rig->hot.out_count, PASS_PROMPT);
+    assert_int_equal(rig->hot.out[PASS_PROMPT - 1]->count, count);
     assert_true(pass_has_room(&rig->pass, 1));
-    rig->hot.decided_count = PASS_ERRANDS - 1;
+    rig->hot.decided_count = PASS_PROMPT;
     pass_end(&rig->pass);
     assert_int_equal(rig->b.base.held, 0);
     rig_free(rig);
+    free(others);
+}
+
+static void fill_room(struct rig *rig)
+{
+    while (rig->pass.gathered.room.bytes <= PASS_ROOM_BYTES_MAX)
+        (void)room_alloc(&rig->pass.gathered.room, ROOM_BLOCK_BYTES / 2);
+}
+
+TEST(who_says_more_than_there_is_memory_for_waits_until_it_has_gone_out)
+{
+    struct rig *rig = rig_new();
+    rig->hot.late = true;
+    struct client *others = memory_take_zeroed(PASS_PROMPT * sizeof(*others));
+    for (size_t i = 0; i < PASS_PROMPT; i++) {
+        others[i].base.pass = &rig->pass;
+        ask(rig, &others[i], "o");
+        pass_end(&rig->pass);
+    }
+    ask(rig, &rig->b, "b1");
+    assert_false(pass_must_wait(&rig->b.base));
+    fill_room(rig);
+    assert_true(pass_must_wait(&rig->b.base)); /* also who has asked something */
+    assert_true(pass_must_wait(&rig->c.base));
+    pass_end(&rig->pass);
+    assert_int_equal(rig->c.base.held, PASS_HOLD_BATCH);
+    rig->hot.decided_count = 1;
+    pass_end(&rig->pass);
+    assert_int_equal(rig->c.base.held, 0);
+    assert_int_equal(rig->c.resumed, 1);
+    assert_false(pass_must_wait(&rig->c.base));
+    assert_int_equal(rig->b.base.held, PASS_HOLD_BATCH);
+    rig->hot.decided_count = PASS_PROMPT;
+    pass_end(&rig->pass);
+    assert_int_equal(rig->b.base.held, 0);
+    rig_free(rig);
+    free(others);
+}
+
+TEST(who_has_waited_for_memory_goes_on_in_the_next_pass)
+{
+    struct rig *rig = rig_new();
+    struct rounds rounds;
+    unsigned quiet = rounds_init(&rounds, rig->loop);
+    ask(rig, &rig->a, "a1");
+    fill_room(rig);
+    assert_true(pass_must_wait(&rig->a.base));
+    pass_end(&rig->pass);
+    assert_string_equal(rig->a.text, "a1 ");
+    assert_int_equal(rounds_run(&rounds), quiet + 1);
+    pass_end(&rig->pass);
+    assert_int_equal(rig->a.base.held, 0);
+    assert_int_equal(rig->a.resumed, 1);
+    rounds_done(&rounds);
+    rig_free(rig);
+}
+
+/* The place that got free is taken before the pass ends: who was answered goes on all the same. */
+TEST(who_was_answered_is_read_from_although_nothing_can_go_out)
+{
+    struct rig *rig = rig_new();
+    rig->hot.late = true;
+    struct client *others = memory_take_zeroed(PASS_PROMPT * sizeof(*others));
+    ask(rig, &rig->a, "a1");
+    pass_end(&rig->pass);
+    assert_true(pass_must_wait(&rig->a.base));
+    for (size_t i = 0; i < PASS_PROMPT; i++) { /* one more than can go */
+        others[i].base.pass = &rig->pass;
+        ask(rig, &others[i], "b ");
+        pass_end(&rig->pass);
+    }
+    rig->hot.decided_count = 1;
+    fake_collect(&rig->hot.base, 0); /* as the other door of the worker does */
+    assert_string_equal(rig->a.text, "a1 ");
+    pass_wait(&rig->c.base);
+    ask(rig, &rig->b, "b1");
+    pass_end(&rig->pass);
+    assert_int_equal(rig->hot.out_count, PASS_PROMPT);
+    assert_int_equal(rig->a.base.held, 0);
+    assert_int_equal(rig->a.resumed, 1);
+    assert_int_equal(rig->c.base.held, PASS_HOLD_BATCH); /* its bytes went with the last batch */
+    rig->hot.decided_count = 1;
+    pass_end(&rig->pass);
+    assert_int_equal(rig->c.base.held, 0);
+    rig->hot.decided_count = PASS_PROMPT;
+    pass_end(&rig->pass);
+    rig_free(rig);
+    free(others);
 }
 
 TEST(newcomers_do_not_keep_what_was_cold_waiting)
@@ -728,21 +1048,24 @@ TEST(newcomers_do_not_keep_what_was_cold_waiting)
     ask(rig, &rig->a, "?x");
     pass_end(&rig->pass);
     rig->hot.late = true;
-    for (size_t i = 0; i < PASS_ERRANDS; i++) {
-        ask(rig, &rig->b, "b ");
+    struct client *others = memory_take_zeroed((PASS_PROMPT + 1) * sizeof(*others));
+    for (size_t i = 0; i < PASS_PROMPT + 1; i++) {
+        others[i].base.pass = &rig->pass;
+        ask(rig, &others[i], "b ");
         pass_end(&rig->pass);
     }
-    assert_int_equal(rig->hot.out_count, PASS_ERRANDS - 1);
+    assert_int_equal(rig->hot.out_count, PASS_PROMPT);
     arrive(rig, 'x');
     pass_end(&rig->pass);
-    assert_int_equal(rig->hot.out_count, PASS_ERRANDS);
+    assert_int_equal(rig->hot.out_count, PASS_PROMPT + 1);
 
-    rig->hot.decided_count = PASS_ERRANDS;
+    rig->hot.decided_count = PASS_PROMPT + 1;
     pass_end(&rig->pass);
     assert_string_equal(rig->a.text, "?x ");
     rig->hot.decided_count = 1;
     pass_end(&rig->pass);
     rig_free(rig);
+    free(others);
 }
 
 static struct rig *rig_with_relay(void)
@@ -916,6 +1239,30 @@ TEST(a_door_that_closes_waits_for_its_batch)
     rig_free(rig);
 }
 
+TEST(a_door_that_closes_waits_for_all_its_batches_in_any_order)
+{
+    struct rig *rig = rig_new();
+    ask(rig, &rig->a, "?x");
+    pass_end(&rig->pass);
+    rig->hot.late = true;
+    rig->hot.youngest_first = true;
+    arrive(rig, 'x');
+    pass_end(&rig->pass);
+    ask(rig, &rig->b, "b1");
+    pass_end(&rig->pass);
+    ask(rig, &rig->c, "?c");
+    pass_end(&rig->pass);
+    assert_int_equal(rig->hot.out_count, 3);
+    rig->hot.deaf = 10; /* a while */
+    rig->hot.decided_count = 3;
+    pass_stop(&rig->pass);
+    assert_int_equal(rig->hot.out_count, 0);
+    assert_string_equal(rig->a.text, "?x ");
+    assert_string_equal(rig->b.text, "b1 ");
+    assert_string_equal(rig->c.text, "?c! ");
+    rig_free(rig);
+}
+
 TEST(what_is_parked_when_the_door_closes_is_refused)
 {
     struct rig *rig = rig_new();
@@ -926,6 +1273,151 @@ TEST(what_is_parked_when_the_door_closes_is_refused)
     assert_string_equal(rig->a.text, "?x! ");
     assert_string_equal(rig->b.text, "b1! ");
     rig_free(rig);
+}
+
+/* ---- tests: telling ---- */
+
+static void tell(void *arg)
+{
+    (void)arg;
+}
+
+static void tell_listener(void *arg, const struct subscription *one)
+{
+    const struct op *op = arg;
+    char text[32];
+    snprintf(text, sizeof(text), "%c%lld ", op->id.data[0], (long long)op->value.small);
+    say(one->client, text);
+}
+
+static void answer_tell(void *to, const struct pass_request *request, struct op *ops)
+{
+    (void)to;
+    channels_visit(request->extra, ops, tell_listener, ops);
+}
+
+static struct channels *channels_of(struct rig *rig)
+{
+    struct channels *channels = memory_take_zeroed(sizeof(*channels));
+    channels_init(channels, &rig->pass, 0, tell, answer_tell, channels);
+    return channels;
+}
+
+/* It has changed, and is being read. */
+static void change(struct rig *rig, struct channels *channels, struct slice id)
+{
+    watch_changed(rig->service.watch, id);
+    assert_int_equal(channels_ask(channels), 0);
+    pass_end(&rig->pass);
+}
+
+TEST(who_listens_is_told_the_newest_last)
+{
+    struct rig *rig = rig_new();
+    struct channels *channels = channels_of(rig);
+    struct subscription *of_a = NULL;
+    channels_subscribe(channels, &rig->a, &of_a, SLICE("x"), false);
+    rig->hot.late = true;
+    rig->hot.youngest_first = true;
+    change(rig, channels, SLICE("x"));
+    change(rig, channels, SLICE("x"));
+    assert_int_equal(rig->hot.out_count, 2);
+    rig->hot.decided_count = 1;
+    pass_end(&rig->pass);
+    assert_string_equal(rig->a.text, "x1 ");
+    rig->hot.decided_count = 1;
+    pass_end(&rig->pass);
+    assert_string_equal(rig->a.text, "x1 "); /* the other one was read before it */
+
+    change(rig, channels, SLICE("x"));
+    rig->hot.decided_count = 1;
+    pass_end(&rig->pass);
+    assert_string_equal(rig->a.text, "x1 x3 ");
+    channels_unsubscribe(channels, &of_a);
+    channels_done(channels);
+    free(channels);
+    rig_free(rig);
+}
+
+TEST(to_a_pattern_what_was_overtaken_is_read_again)
+{
+    struct rig *rig = rig_new();
+    struct channels *channels = channels_of(rig);
+    struct subscription *of_a = NULL;
+    struct subscription *of_b = NULL;
+    channels_subscribe(channels, &rig->a, &of_a, SLICE("*"), true);
+    channels_subscribe(channels, &rig->b, &of_b, SLICE("x"), false);
+    rig->hot.late = true;
+    rig->hot.youngest_first = true;
+    change(rig, channels, SLICE("x"));
+    change(rig, channels, SLICE("y"));
+    rig->hot.decided_count = 2;
+    pass_end(&rig->pass);
+    assert_string_equal(rig->a.text, "y1 ");
+    assert_string_equal(rig->b.text, "x2 "); /* it waits for its own only */
+    assert_int_equal(channels_ask(channels), 0);
+    pass_end(&rig->pass);
+    rig->hot.decided_count = 1;
+    pass_end(&rig->pass);
+    assert_string_equal(rig->a.text, "y1 x3 ");
+    channels_unsubscribe(channels, &of_a);
+    channels_unsubscribe(channels, &of_b);
+    channels_done(channels);
+    free(channels);
+    rig_free(rig);
+}
+
+TEST(what_was_cold_is_told_as_new_as_when_it_was_read_again)
+{
+    struct rig *rig = rig_new();
+    struct channels *channels = channels_of(rig);
+    struct subscription *of_a = NULL;
+    channels_subscribe(channels, &rig->a, &of_a, SLICE("?x"), false);
+    change(rig, channels, SLICE("?x"));
+    rig->hot.late = true;
+    rig->hot.youngest_first = true;
+    change(rig, channels, SLICE("?x")); /* goes out before the first is read again */
+    arrive(rig, 'x');
+    pass_end(&rig->pass);
+    assert_int_equal(rig->hot.out_count, 2);
+    rig->hot.decided_count = 2;
+    pass_end(&rig->pass);
+    assert_string_equal(rig->a.text, "?1 ");
+    channels_unsubscribe(channels, &of_a);
+    channels_done(channels);
+    free(channels);
+    rig_free(rig);
+}
+
+TEST(a_change_that_nobody_could_ask_for_is_asked_for_later)
+{
+    struct rig *rig = rig_new();
+    struct channels *channels = channels_of(rig);
+    struct subscription *of_a = NULL;
+    channels_subscribe(channels, &rig->a, &of_a, SLICE("x"), false);
+    rig->hot.late = true;
+    struct client *others = memory_take_zeroed(PASS_PROMPT * sizeof(*others));
+    for (size_t i = 0; i < PASS_PROMPT; i++) {
+        others[i].base.pass = &rig->pass;
+        ask(rig, &others[i], "o");
+        pass_end(&rig->pass);
+    }
+    while (pass_has_room(&rig->pass, 1))
+        ask(rig, &rig->b, "b");
+    change(rig, channels, SLICE("x"));
+    rig->hot.decided_count = PASS_PROMPT;
+    pass_end(&rig->pass);
+    rig->hot.late = false;
+    assert_int_equal(channels_ask(channels), 0);
+    pass_end(&rig->pass);
+    assert_int_equal(rig->a.text[0], 'x');
+    rig->hot.decided_count = 1;
+    pass_end(&rig->pass);
+    channels_unsubscribe(channels, &of_a);
+    channels_done(channels);
+    free(channels);
+    rig_free(rig);
+    free(others);
 }
 
 /* ---- tests: figures ---- */
@@ -1089,18 +1581,31 @@ RUN(cmocka_unit_test(a_cold_request_waits_and_others_are_answered),
     cmocka_unit_test(many_may_be_parked), cmocka_unit_test(a_batch_of_cold_ops_may_be_done_later),
     cmocka_unit_test(a_batch_that_is_done_later_is_collected),
     cmocka_unit_test(others_are_gathered_for_while_a_batch_is_out),
-    cmocka_unit_test(batches_are_answered_in_the_order_in_which_they_went_out),
+    cmocka_unit_test(a_batch_is_answered_when_it_is_done_whichever_went_out_first),
+    cmocka_unit_test(a_client_is_named_until_its_own_batch_is_done),
+    cmocka_unit_test(what_was_cold_and_comes_back_late_keeps_the_order_of_its_client),
+    cmocka_unit_test(who_collects_for_itself_wakes_nobody),
+    cmocka_unit_test(two_doors_of_a_worker_collect_for_each_other),
+    cmocka_unit_test(beside_batches_that_are_late_others_go_out),
+    cmocka_unit_test(who_says_more_than_there_is_memory_for_waits_until_it_has_gone_out),
+    cmocka_unit_test(who_has_waited_for_memory_goes_on_in_the_next_pass),
+    cmocka_unit_test(who_was_answered_is_read_from_although_nothing_can_go_out),
     cmocka_unit_test(a_client_with_requests_out_is_not_read_from),
     cmocka_unit_test(what_cannot_go_out_yet_gathers_until_there_is_no_room),
     cmocka_unit_test(newcomers_do_not_keep_what_was_cold_waiting),
     cmocka_unit_test(a_read_does_not_wait_for_the_log_behind_writes_of_others),
     cmocka_unit_test(what_stays_cold_is_refused_also_when_batches_follow_one_another),
     cmocka_unit_test(a_door_that_closes_waits_for_its_batch),
+    cmocka_unit_test(a_door_that_closes_waits_for_all_its_batches_in_any_order),
     cmocka_unit_test(an_answer_that_leaves_without_the_log_says_so),
     cmocka_unit_test(an_answer_that_is_stuck_holds_up_its_own_client_only),
     cmocka_unit_test(what_is_stuck_when_the_door_closes_is_forgotten),
     cmocka_unit_test(a_client_that_wants_the_log_is_not_told_less),
     cmocka_unit_test(what_is_parked_when_the_door_closes_is_refused),
+    cmocka_unit_test(who_listens_is_told_the_newest_last),
+    cmocka_unit_test(to_a_pattern_what_was_overtaken_is_read_again),
+    cmocka_unit_test(what_was_cold_is_told_as_new_as_when_it_was_read_again),
+    cmocka_unit_test(a_change_that_nobody_could_ask_for_is_asked_for_later),
     cmocka_unit_test(ops_are_counted_by_result_and_timed),
     cmocka_unit_test(the_time_of_what_was_cold_begins_when_it_was_parked),
     cmocka_unit_test(a_job_answers_when_it_is_done),

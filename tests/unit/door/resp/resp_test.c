@@ -104,6 +104,10 @@ struct scene {
     struct resp *resp;
     struct loop *loop;
     struct waker *let_go;
+    struct waker *let_go_last;
+    atomic_int let_go_lasts; /* so often */
+    struct waker *measure;
+    atomic_int blocks;
     pthread_t thread;
     atomic_int drained;
 };
@@ -113,6 +117,14 @@ static void let_go(void *arg)
     struct fake_hot *hot = &((struct scene *)arg)->hot;
     while (hot->let_go_count < atomic_load(&hot->held_count))
         finish_batch(hot, hot->held[hot->let_go_count++]);
+}
+
+/* Only what went out last; it is held no more. */
+static void let_go_last(void *arg)
+{
+    struct fake_hot *hot = &((struct scene *)arg)->hot;
+    finish_batch(hot, hot->held[atomic_fetch_sub(&hot->held_count, 1) - 1]);
+    atomic_fetch_add(&((struct scene *)arg)->let_go_lasts, 1);
 }
 
 static void *run(void *arg)
@@ -134,6 +146,8 @@ static struct scene *new_scene(void)
     return scene;
 }
 
+static void measure(void *arg);
+
 static struct scene *start(struct scene *scene)
 {
     struct error error;
@@ -142,6 +156,8 @@ static struct scene *start(struct scene *scene)
     assert_non_null(scene->resp);
     assert_int_equal(resp_listen(scene->resp, scene->loop, 0, &error), ERR_OK);
     scene->let_go = waker_new(scene->loop, let_go, scene, &error);
+    scene->let_go_last = waker_new(scene->loop, let_go_last, scene, &error);
+    scene->measure = waker_new(scene->loop, measure, scene, &error);
     pthread_create(&scene->thread, NULL, run, scene);
     return scene;
 }
@@ -160,6 +176,8 @@ static void stop(struct scene *scene)
         loop_stop(scene->loop);
     pthread_join(scene->thread, NULL);
     waker_free(scene->let_go);
+    waker_free(scene->let_go_last);
+    waker_free(scene->measure);
     resp_free(scene->resp);
     loop_free(scene->loop);
     service_done(&scene->service);
@@ -292,6 +310,65 @@ TEST(a_client_may_go_while_its_answer_waits)
     int client = connect_to(scene);
     say(client, "PING\r\n");
     hear(client, "+PONG\r\n");
+    close(client);
+    stop(scene);
+}
+
+/* ---- a batch that is full ---- */
+
+#define UNKNOWN "-ERR unknown command 'x', with args beginning with: \r\n"
+
+static void say_often(int client, const char *text, size_t count)
+{
+    size_t size = strlen(text);
+    char *all = malloc(count * size);
+    for (size_t i = 0; i < count; i++)
+        memcpy(all + i * size, text, size);
+    for (size_t sent = 0; sent < count * size;) {
+        ssize_t more = send(client, all + sent, count * size - sent, MSG_NOSIGNAL);
+        assert_true(more > 0);
+        sent += (size_t)more;
+    }
+    free(all);
+}
+
+static void hear_often(int client, const char *text, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        hear(client, text);
+}
+
+TEST(what_cannot_be_read_is_refused_in_its_turn_also_when_the_batch_is_full)
+{
+    struct scene *scene = start(new_scene());
+    int client = connect_to(scene);
+    char text[16 << 10] = "GET a\r\n"; /* in one read */
+    size_t size = strlen(text);
+    for (unsigned i = 1; i < LIMIT_BATCH; i++, size += 3)
+        memcpy(text + size, "x\r\n", 3);
+    memcpy(text + size, "*x\r\n", 5);
+    say(client, text);
+    hear(client, "$1\r\n0\r\n");
+    hear_often(client, UNKNOWN, LIMIT_BATCH - 1);
+    hear(client, "-ERR Protocol error: invalid multibulk length\r\n");
+    hear_the_end(client);
+    stop(scene);
+}
+
+TEST(requests_that_wait_are_not_too_big_all_together)
+{
+    struct scene *scene = new_scene();
+    scene->options.query_bytes_max = 1000; /* each of them */
+    start(scene);
+    atomic_store(&scene->hot.holds, true);
+    int client = connect_to(scene);
+    say_often(client, "GET a\r\n", 8000); /* more than a batch, in one read */
+    while (atomic_load(&scene->hot.held_count) == 0)
+        usleep(100);
+    hear_nothing(client);
+    atomic_store(&scene->hot.holds, false);
+    waker_wake(scene->let_go);
+    hear_often(client, "$1\r\n0\r\n", 8000);
     close(client);
     stop(scene);
 }
@@ -436,6 +513,120 @@ TEST(a_client_may_go_while_its_batch_is_under_way)
     say(client, "GET a\r\n");
     hear(client, "$1\r\n1\r\n");
     close(client);
+    stop(scene);
+}
+
+static void wait_until_held(struct scene *scene, int count)
+{
+    while (atomic_load(&scene->hot.held_count) != count)
+        usleep(100);
+}
+
+static void finish_last(struct scene *scene, int count)
+{
+    wait_until_held(scene, count);
+    int before = atomic_load(&scene->let_go_lasts);
+    waker_wake(scene->let_go_last);
+    while (atomic_load(&scene->let_go_lasts) == before)
+        usleep(100);
+}
+
+TEST(a_batch_that_takes_long_holds_up_its_own_clients_only)
+{
+    struct scene *scene = start(new_scene());
+    atomic_store(&scene->log.reached, UINT64_MAX);
+    atomic_store(&scene->hot.holds, true);
+    int clients[3];
+    for (int i = 0; i < 3; i++) {
+        clients[i] = connect_to(scene);
+        say(clients[i], "INCR a\r\nPING\r\n");
+        wait_until_held(scene, i + 1);
+    }
+    struct linger at_once = {.l_onoff = 1, .l_linger = 0};
+    setsockopt(clients[1], SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+    close(clients[1]);
+    finish_last(scene, 3);
+    hear(clients[2], ":1\r\n+PONG\r\n");
+    finish_last(scene, 2);
+    say(clients[2], "GET a\r\n"); /* what the one that has gone had asked for is done */
+    finish_last(scene, 2);
+    hear(clients[2], "$1\r\n2\r\n");
+    hear_nothing(clients[0]);
+    finish_last(scene, 1);
+    hear(clients[0], ":3\r\n+PONG\r\n");
+    close(clients[0]);
+    close(clients[2]);
+    stop(scene);
+}
+
+/* Nothing can go out any more; what is asked now is gathered. */
+static void fill_errands(struct scene *scene, int *clients)
+{
+    atomic_store(&scene->hot.holds, true);
+    for (unsigned i = 0; i < PASS_ERRANDS; i++) {
+        clients[i] = connect_to(scene);
+        say(clients[i], "GET a\r\n");
+        if (i < PASS_ERRANDS - 1)
+            wait_until_held(scene, (int)i + 1);
+    }
+}
+
+static void empty_errands(struct scene *scene, const int *clients)
+{
+    atomic_store(&scene->hot.holds, false);
+    waker_wake(scene->let_go);
+    for (unsigned i = 0; i < PASS_ERRANDS; i++) {
+        hear(clients[i], "$1\r\n0\r\n");
+        close(clients[i]);
+    }
+}
+
+static void measure(void *arg)
+{
+    struct scene *scene = arg;
+    size_t blocks = 0;
+    const struct pass *pass = &resp_door_worker(scene->resp, 0)->pass;
+    for (size_t size = pass->gathered.room.bytes; size > 0; blocks++)
+        size -= size < ROOM_BLOCK_BYTES ? size : ROOM_BLOCK_BYTES;
+    atomic_store(&scene->blocks, (int)blocks);
+}
+
+/* Blocks of memory that what was read and gathered lies in. */
+static int count_blocks(struct scene *scene)
+{
+    atomic_store(&scene->blocks, -1);
+    waker_wake(scene->measure);
+    while (atomic_load(&scene->blocks) < 0)
+        usleep(100);
+    return atomic_load(&scene->blocks);
+}
+
+static void say_in_bytes(struct scene *scene, int client, char byte, unsigned count)
+{
+    const struct gauge *bytes_in = &resp_door_worker(scene->resp, 0)->stats.bytes_in;
+    uint64_t before = gauge_read(bytes_in);
+    for (unsigned i = 1; i <= count; i++) {
+        assert_int_equal(send(client, &byte, 1, MSG_NOSIGNAL), 1);
+        while (gauge_read(bytes_in) < before + i)
+            usleep(10);
+    }
+}
+
+TEST(a_request_that_comes_byte_by_byte_takes_no_memory_while_nothing_goes_out)
+{
+    struct scene *scene = start(new_scene());
+    int clients[PASS_ERRANDS];
+    fill_errands(scene, clients);
+    int slow = connect_to(scene);
+    say(slow, "GET ");
+    say_in_bytes(scene, slow, 'a', 2000);
+    assert_in_range(count_blocks(scene), 1, 2);
+    say_often(slow, "a", 55000); /* a long one, which lies in memory of its own */
+    usleep(20000);
+    say_in_bytes(scene, slow, 'a', 300);
+    assert_in_range(count_blocks(scene), 1, 2);
+    close(slow);
+    empty_errands(scene, clients);
     stop(scene);
 }
 
@@ -632,7 +823,10 @@ TEST(options_that_make_no_sense_are_refused)
     free(scene);
 }
 
-RUN(cmocka_unit_test(what_is_cold_holds_up_its_own_client_alone),
+RUN(cmocka_unit_test(a_request_that_comes_byte_by_byte_takes_no_memory_while_nothing_goes_out),
+    cmocka_unit_test(what_cannot_be_read_is_refused_in_its_turn_also_when_the_batch_is_full),
+    cmocka_unit_test(requests_that_wait_are_not_too_big_all_together),
+    cmocka_unit_test(what_is_cold_holds_up_its_own_client_alone),
     cmocka_unit_test(what_a_client_has_asked_for_is_done_although_it_has_gone),
     cmocka_unit_test(a_client_that_has_stopped_talking_hears_what_was_cold),
     cmocka_unit_test(what_is_cold_at_the_end_is_freed),
@@ -643,6 +837,7 @@ RUN(cmocka_unit_test(what_is_cold_holds_up_its_own_client_alone),
     cmocka_unit_test(a_client_may_go_while_its_answer_waits),
     cmocka_unit_test(a_batch_may_take_longer_than_its_pass),
     cmocka_unit_test(a_client_may_go_while_its_batch_is_under_way),
+    cmocka_unit_test(a_batch_that_takes_long_holds_up_its_own_clients_only),
     cmocka_unit_test(who_does_not_take_its_answers_is_not_read_from),
     cmocka_unit_test(past_the_limit_of_its_output_a_client_is_closed),
     cmocka_unit_test(a_request_that_is_too_large_in_all_is_refused),
