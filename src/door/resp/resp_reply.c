@@ -125,7 +125,7 @@ void resp_reply_describe(enum err code, const char *text, char *to, size_t size)
     case ERR_UNAVAILABLE:
     case ERR_COLD:
         word = "UNAVAILABLE";
-        text = "The store does not answer. Nothing was done. Try again.";
+        text = "Redis or the store does not answer. Nothing was done. Try again.";
         break;
     case ERR_MOVED: /* clients know it from replicas, and look for the others */
         word = "READONLY";
