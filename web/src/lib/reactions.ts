@@ -71,13 +71,13 @@ export class ItemReactions {
     this.learn(held, counts, { told: {}, writes: this.writes });
   }
 
-  /** Asks what the user holds. If that fails, it is asked again with the next live value: then the server is there. */
+  /** Asks what the user holds. If that fails, it is asked again with the next live value: then the server is there again. */
   async load(): Promise<void> {
     if (this.isLoading) return;
     this.isLoading = true;
     const mark = this.mark();
     try {
-      this.learn(await this.askHeld(), {}, mark);
+      this.learn(await this.insist(() => this.askHeld()), {}, mark);
     } catch {
       this.isUnsure = true;
       await this.pause(LOAD_AGAIN_MS);
@@ -176,11 +176,16 @@ export class ItemReactions {
     }
   }
 
-  private async write(wanted: string | null): Promise<Reacted> {
+  private write(wanted: string | null): Promise<Reacted> {
     const key = newKey();
+    return this.insist(() => this.server.react(this.item, this.user, wanted, key));
+  }
+
+  /** Some times, as long as that may help. */
+  private async insist<T>(ask: () => Promise<T>): Promise<T> {
     for (let tries = 1, waitMs = FIRST_WAIT_MS; ; tries++, waitMs *= 2) {
       try {
-        return await this.server.react(this.item, this.user, wanted, key);
+        return await ask();
       } catch (error) {
         if (tries === TRIES || !asProblem(error).mayTryAgain) throw error;
       }
