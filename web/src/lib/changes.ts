@@ -155,9 +155,10 @@ export class Changes {
     const untold = () => [...this.listeners.keys()].filter((id) => !this.told.has(id));
     try {
       for (let ids = untold(); ids.length > 0; ids = untold()) {
+        const told = this.told; // a stream that begins meanwhile has told nothing of it
         const { counters } = await this.server.values(ids);
-        for (const counter of counters) if (!this.told.has(counter.id)) this.take(counter);
-        for (const id of ids) this.told.add(id);
+        for (const counter of counters) if (!this.told.has(counter.id)) this.take(counter, told);
+        for (const id of ids) told.add(id);
       }
     } catch {
       // The next stream, or the next try to open one, tells.
@@ -193,7 +194,7 @@ export class Changes {
     this.stop = undefined;
     this.covered = nothing;
     this.setState("down");
-    this.told.clear();
+    this.told = new Set();
     void this.readUntold();
     this.retry = setTimeout(() => this.connect(), this.waitMs * (0.5 + this.random() / 2));
     this.waitMs = Math.min(this.waitMs * 2, LONGEST_WAIT_MS);
@@ -205,7 +206,7 @@ export class Changes {
     for (const id of [...this.last.keys()]) this.forgetUnlessKept(id);
     const reader = await this.begin(covered, stop).finally(() => before?.abort()); // nothing is missed in between
     let chunk = await within(BEGIN_MS, stop, reader.read());
-    this.told.clear();
+    this.told = new Set();
     this.setState("live");
     this.waitMs = FIRST_WAIT_MS;
     this.gather();
@@ -228,9 +229,9 @@ export class Changes {
     return rest;
   }
 
-  private take(change: Change): void {
+  private take(change: Change, told = this.told): void {
     if (!this.isKept(change.id)) return;
-    this.told.add(change.id);
+    told.add(change.id);
     if (this.waiting.size === 0) requestAnimationFrame(() => this.handOut());
     this.waiting.set(change.id, change);
   }
