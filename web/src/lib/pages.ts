@@ -12,7 +12,7 @@ interface State<T> {
   problem?: Problem;
 }
 
-interface Paged<T> extends State<T> {
+export interface Paged<T> extends State<T> {
   more: () => void;
   reload: () => void;
   /** Somebody reads in the middle of it: nothing may move under the eyes. */
