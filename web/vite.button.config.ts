@@ -6,7 +6,7 @@ export default defineConfig({
   build: {
     outDir: "../build/page/dist",
     emptyOutDir: false,
-    target: "es2020",
+    target: "es2022", // for less, helpers would be put before the script's own scope, into that of the site
     lib: { entry: "src/button/tally.ts", formats: ["iife"], name: "Tally", fileName: () => "tally.js" },
   },
 });

@@ -14,6 +14,8 @@ POLICY = ("default-src 'none'; script-src 'self'; style-src 'self'; img-src 'sel
           "base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
 API_POLICY = "default-src 'none'; frame-ancestors 'none'"
 FIRST_LOAD_MAX = 150 * 1024
+BUTTON_MAX = 10 * 1024
+DRAWN_AT_ONCE = "chart-"  # the feed shows one beside the posts, where there is room for it
 
 
 class Page(tallyd.Case):
@@ -49,16 +51,35 @@ class Page(tallyd.Case):
             self.assertEqual(index.headers["content-security-policy"], API_POLICY)
             self.assertEqual(index.headers["vary"], "Accept")
 
+    def loaded_at_once(self):
+        """What a browser asks for to show the feed: what index.html names, the parts that its script fetches at once
+        by itself, and what those are made of."""
+        paths = self.named()
+        for path in paths:  # grows as it is walked
+            if not path.endswith(".js"):
+                continue
+            text = self.ask(path).body.decode()
+            imported = re.findall(r'(?:from|import)"\./([\w.-]+)"', text)
+            fetched = [name for name in re.findall(r'"(?:\./)?([\w-]+\.(?:js|css))"', text) if name.startswith(DRAWN_AT_ONCE)]
+            paths += {f"/page/{name}" for name in imported + fetched}.difference(paths)
+        return paths
+
     def test_all_it_names_is_here_and_the_first_load_is_small(self):
-        named = self.named()
-        self.assertGreaterEqual(len(named), 4, named)
+        paths = self.loaded_at_once()
+        self.assertGreaterEqual(len(self.named()), 4, paths)
+        self.assertEqual(len([path for path in paths if DRAWN_AT_ONCE in path]), 2, paths)  # a script and its look
         size = len(self.page(Accept_Encoding="gzip").body)
-        for path in named:
+        for path in paths:
             self.assertTrue(path.startswith("/page/"), path)
             answer = self.ask(path, Accept_Encoding="gzip")
             self.assertEqual(answer.status, 200, path)
             size += len(answer.body)
-        self.assertLess(size, FIRST_LOAD_MAX)
+        self.assertLess(size, FIRST_LOAD_MAX, paths)
+
+    def test_the_button_is_small(self):
+        button = self.ask("/tally.js", Accept_Encoding="gzip")
+        self.assertEqual(button.headers["content-encoding"], "gzip")
+        self.assertLess(len(button.body), BUTTON_MAX)
 
     def test_nothing_is_inline(self):
         text = self.page().body.decode()

@@ -1,2 +1,8 @@
 // Before the first paint, so that nobody sees the wrong theme flash by.
-document.documentElement.dataset.theme = localStorage.getItem("tally.theme") ?? "auto";
+let theme = "auto";
+try {
+  theme = localStorage.getItem("tally.theme") ?? theme;
+} catch {
+  // The browser may not remember anything.
+}
+document.documentElement.dataset.theme = theme;

@@ -72,7 +72,7 @@ function useServer(): boolean {
     let timer: ReturnType<typeof setTimeout>;
     let isEnded = false;
     const look = async () => {
-      const now = await ask("/livez").then(() => true, () => false);
+      const now = await ask("/livez", { timeoutMs: 4000 }).then(() => true, () => false);
       if (isEnded) return;
       setUp((before) => {
         if (now && !before) changes.hurry();

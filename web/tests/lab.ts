@@ -67,6 +67,15 @@ export class Tallyd {
     await ended;
   }
 
+  /** As if it hung: it takes connections, and answers nothing until it goes on. */
+  hang(): void {
+    this.process!.kill("SIGSTOP");
+  }
+
+  goOn(): void {
+    this.process!.kill("SIGCONT");
+  }
+
   async stop(): Promise<void> {
     if (this.process?.exitCode === null && this.process.signalCode === null) await this.kill();
     rmSync(this.folder, { recursive: true, force: true });

@@ -5,20 +5,15 @@
 //   kinds   "like dislike" if not said
 //   server  where tallyd is; where this script came from if not said
 //
-// It keeps working when live updates are blocked: then it asks now and then. The look is set with CSS variables, see
-// docs/button.md; what happens is told as events: "tally-change" {item, reaction, counts}, "tally-error" {message}.
+// What a click does, how counts come and what happens when the server does not answer is that of the page: lib/reactions.ts,
+// lib/changes.ts. Here is how it looks, see docs/button.md, and what it tells: "tally-change" {item, reaction, counts},
+// "tally-error" {item, message}.
 
-type Counts = Record<string, string>;
+import { Server, type Problem, type Reacted } from "../lib/api";
+import { Changes } from "../lib/changes";
+import { compact, exact } from "../lib/format";
+import { ItemReactions } from "../lib/reactions";
 
-interface Answer {
-  reaction: string | null;
-  counts: Counts;
-}
-
-const TRIES = 4;
-const AGAIN_MS = 400;
-const ASK_EVERY_MS = 10_000;
-const LIVE_AGAIN_MS = 15_000;
 const KINDS = "like dislike";
 const own = new URL((document.currentScript as HTMLScriptElement | null)?.src ?? location.href).origin;
 
@@ -47,39 +42,38 @@ p:empty { display: none }
   p { color: var(--tally-bad, #ff9d94) }
 }`;
 
-/** "1234567" -> "1.2M" */
-export function short(value: string): string {
-  if (!/^\d{4,15}$/.test(value)) return value;
-  const group = Math.floor((value.length - 1) / 3);
-  const lead = value.length - group * 3;
-  const tenth = lead < 3 && value[lead] !== "0" ? `.${value[lead]}` : "";
-  return value.slice(0, lead) + tenth + "KMBT"[group - 1];
+const sheet = new CSSStyleSheet();
+sheet.replaceSync(style);
+
+interface Link {
+  server: Server;
+  changes: Changes;
 }
 
-const grouped = (value: string) => value.replace(/\B(?=(\d{3})+(?!\d))/g, ",");
-const pause = (ms: number) => new Promise((done) => setTimeout(done, ms));
+const links = new Map<string, Link>();
 
-class Refused extends Error {
-  constructor(readonly status: number, message: string) {
-    super(message);
+/** One for each server, however many elements there are: a browser has six connections to it. */
+function linkTo(url: string): Link {
+  let link = links.get(url);
+  if (!link) {
+    const server = new Server(url);
+    link = { server, changes: new Changes(server) };
+    links.set(url, link);
   }
+  return link;
 }
 
 class TallyReactions extends HTMLElement {
   static observedAttributes = ["item", "user", "kinds", "server"];
-  private counts: Counts = {};
-  private held: string | null = null;
-  private wanted: string | null = null;
-  private isBusy = false;
-  private life = 0; // what was asked for an earlier item is dropped
-  private source: EventSource | undefined;
-  private timer: ReturnType<typeof setInterval> | undefined;
+  private reactions: ItemReactions | undefined;
+  private ends: (() => void)[] = [];
+  private isStarting = false;
   private root = this.attachShadow({ mode: "open" });
   private buttons = new Map<string, HTMLButtonElement>();
   private message = document.createElement("p");
 
   connectedCallback(): void {
-    this.start();
+    this.startSoon();
   }
 
   disconnectedCallback(): void {
@@ -87,152 +81,79 @@ class TallyReactions extends HTMLElement {
   }
 
   attributeChangedCallback(): void {
-    if (this.isConnected) this.start();
+    this.startSoon();
   }
 
   private get item(): string {
     return this.getAttribute("item") ?? "";
   }
 
+  private get user(): string {
+    return this.getAttribute("user") ?? "";
+  }
+
   private get kinds(): string[] {
     return (this.getAttribute("kinds") ?? KINDS).split(/[\s,]+/).filter(Boolean);
   }
 
-  private url(path: string): string {
-    return (this.getAttribute("server") ?? own).replace(/\/$/, "") + path;
+  private get link(): Link {
+    return linkTo((this.getAttribute("server") || own).replace(/\/$/, ""));
   }
 
   // ---- life ----
 
+  /** Attributes are set one after the other. */
+  private startSoon(): void {
+    if (this.isStarting) return;
+    this.isStarting = true;
+    queueMicrotask(() => {
+      this.isStarting = false;
+      if (this.isConnected) this.start();
+    });
+  }
+
+  /** What was clicked for an item before is sent all the same; its answer is no longer shown. */
   private start(): void {
     this.stop();
-    const life = ++this.life;
-    this.counts = {};
-    this.held = this.wanted = null;
     this.build();
     if (!this.item) return;
-    void this.load(life);
-    this.listen(life);
+    const { item, user } = this;
+    const { server, changes } = this.link;
+    const reactions: ItemReactions = new ItemReactions(item, user, (problem) => this.onProblem(reactions, problem), {
+      mine: server.mine,
+      react: async (...asked) => this.onReacted(reactions, await server.react(...asked)),
+    });
+    this.reactions = reactions;
+    this.ends = this.kinds.map((kind) => changes.subscribe(`${item}/${kind}`, ({ value }) => reactions.live(kind, value ?? "0")));
+    this.ends.push(reactions.subscribe(() => this.show()));
+    this.show();
+    if (user) void reactions.load();
   }
 
   private stop(): void {
-    this.life++;
-    this.source?.close();
-    this.stopAsking();
+    for (const end of this.ends.splice(0)) end();
+    this.reactions = undefined;
   }
 
-  private async load(life: number): Promise<void> {
-    try {
-      const ids = this.kinds.map((kind) => encodeURIComponent(`${this.item}/${kind}`)).join(",");
-      const all = await this.ask<{ counters: { id: string; value: string | null }[] }>(`/v1/counters?ids=${ids}`);
-      const user = this.getAttribute("user");
-      const mine = user
-        ? await this.ask<{ reactions: { reaction: string | null }[] }>("/v1/reactions/mine", "POST", { user, items: [this.item] })
-        : undefined;
-      if (life !== this.life || this.isBusy) return;
-      for (const { id, value } of all.counters) this.counts[id.slice(this.item.length + 1)] = value ?? "0";
-      if (mine) this.held = this.wanted = mine.reactions[0]?.reaction ?? null;
-      this.show();
-    } catch {
-      // The next round asks again.
-    }
+  private onReacted(of: ItemReactions, reacted: Reacted): Reacted {
+    if (of === this.reactions) this.message.textContent = "";
+    const { item, reaction, counts } = reacted;
+    this.tell("tally-change", { item, reaction, counts });
+    return reacted;
   }
 
-  /** Live, or if that is blocked, now and then. */
-  private listen(life: number): void {
-    if (typeof EventSource === "undefined") {
-      this.askNowAndThen(life);
-      return;
-    }
-    const ids = this.kinds.map((kind) => encodeURIComponent(`${this.item}/${kind}`)).join(",");
-    const source = new EventSource(this.url(`/v1/changes?ids=${ids}`));
-    this.source = source;
-    source.onopen = () => this.stopAsking();
-    source.onmessage = (event) => {
-      const { id, value } = JSON.parse(event.data as string) as { id: string; value: string | null };
-      if (life !== this.life || this.isBusy) return;
-      this.counts[id.slice(this.item.length + 1)] = value ?? "0";
-      this.show();
-    };
-    source.onerror = () => {
-      if (life !== this.life) return;
-      this.askNowAndThen(life);
-      if (source.readyState === EventSource.CLOSED) setTimeout(() => life === this.life && this.listen(life), LIVE_AGAIN_MS);
-    };
+  private onProblem(of: ItemReactions, { message }: Problem): void {
+    if (of === this.reactions) this.message.textContent = message;
+    this.tell("tally-error", { item: of.item, message });
   }
 
-  private askNowAndThen(life: number): void {
-    this.timer ??= setInterval(() => void this.load(life), ASK_EVERY_MS);
-  }
-
-  private stopAsking(): void {
-    clearInterval(this.timer);
-    this.timer = undefined;
-  }
-
-  // ---- writing ----
-
-  private choose(kind: string): void {
-    if (!this.getAttribute("user")) return;
-    this.wanted = this.wanted === kind ? null : kind;
-    this.show();
-    if (!this.isBusy) void this.send();
-  }
-
-  /** One write at a time; what is clicked meanwhile follows, the last click wins. */
-  private async send(): Promise<void> {
-    const life = this.life;
-    this.isBusy = true;
-    while (life === this.life && this.wanted !== this.held) {
-      const wanted = this.wanted;
-      try {
-        const answer = await this.write(wanted);
-        if (life !== this.life) break;
-        this.held = answer.reaction;
-        this.counts = { ...this.counts, ...answer.counts };
-        this.say("");
-        this.tell("tally-change", { item: this.item, reaction: this.held, counts: this.counts });
-      } catch (error) {
-        if (life !== this.life) break;
-        this.wanted = this.held;
-        this.say((error as Error).message);
-        this.tell("tally-error", { message: (error as Error).message });
-      }
-      this.show();
-    }
-    this.isBusy = false;
-  }
-
-  /** However often it is sent, it counts once. */
-  private async write(kind: string | null): Promise<Answer> {
-    const path = `/v1/items/${encodeURIComponent(this.item)}/reactions/${encodeURIComponent(this.getAttribute("user")!)}`;
-    const key = `button-${[...crypto.getRandomValues(new Uint32Array(4))].map((word) => word.toString(36)).join("")}`;
-    for (let tries = 1; ; tries++) {
-      try {
-        return await this.ask<Answer>(path, kind === null ? "DELETE" : "PUT", kind === null ? undefined : { kind }, key);
-      } catch (error) {
-        const mayTryAgain = !(error instanceof Refused) || error.status === 503 || error.status === 429;
-        if (tries === TRIES || !mayTryAgain) throw error instanceof Refused ? error : new Error("The server cannot be reached.");
-      }
-      await pause(AGAIN_MS * tries);
-    }
-  }
-
-  private async ask<T>(path: string, method = "GET", json?: unknown, key?: string): Promise<T> {
-    const headers: Record<string, string> = {};
-    if (json !== undefined) headers["Content-Type"] = "application/json";
-    if (key) headers["Idempotency-Key"] = key;
-    const response = await fetch(this.url(path), { method, headers, body: json === undefined ? undefined : JSON.stringify(json) });
-    const said = (await response.json()) as T & { title?: string };
-    if (!response.ok) throw new Refused(response.status, said.title ?? `The server answered ${response.status}.`);
-    return said;
+  private tell(name: string, detail: unknown): void {
+    this.dispatchEvent(new CustomEvent(name, { detail, bubbles: true, composed: true }));
   }
 
   // ---- what is seen ----
 
   private build(): void {
-    const sheet = new CSSStyleSheet();
-    sheet.replaceSync(style);
     this.root.adoptedStyleSheets = [sheet];
     const group = document.createElement("div");
     group.setAttribute("role", "group");
@@ -246,34 +167,27 @@ class TallyReactions extends HTMLElement {
       else button.append(kind);
       button.append(document.createElement("span"));
       button.className = kind === "dislike" ? "down" : "";
-      button.addEventListener("click", () => this.choose(kind));
+      button.addEventListener("click", () => this.user && this.reactions?.click(kind));
       this.buttons.set(kind, button);
       group.append(button);
     }
     this.message.setAttribute("role", "alert");
+    this.message.textContent = "";
     this.root.replaceChildren(group, this.message);
     this.show();
   }
 
   private show(): void {
+    const shown = this.reactions?.shown;
     for (const [kind, button] of this.buttons) {
-      const known = this.counts[kind];
-      const change = (this.wanted === kind ? 1 : 0) - (this.held === kind ? 1 : 0);
-      const count = known === undefined ? "" : (BigInt(known) + BigInt(change)).toString();
-      button.querySelector("span")!.textContent = short(count);
-      button.title = grouped(count);
-      button.setAttribute("aria-pressed", String(this.wanted === kind));
-      button.setAttribute("aria-disabled", String(!this.getAttribute("user")));
-      button.setAttribute("aria-label", `${kind}: ${short(count) || "…"}${short(count) === grouped(count) ? "" : `, exactly ${grouped(count)}`}`);
+      const count = shown?.counts[kind] ?? "";
+      const [short, long] = [compact(count), exact(count)];
+      button.querySelector("span")!.textContent = short;
+      button.title = long;
+      button.setAttribute("aria-pressed", String(shown?.held === kind));
+      button.setAttribute("aria-disabled", String(!this.user));
+      button.setAttribute("aria-label", `${kind}: ${short || "…"}${short === long ? "" : `, exactly ${long}`}`);
     }
-  }
-
-  private say(text: string): void {
-    this.message.textContent = text;
-  }
-
-  private tell(name: string, detail: unknown): void {
-    this.dispatchEvent(new CustomEvent(name, { detail, bubbles: true, composed: true }));
   }
 }
 

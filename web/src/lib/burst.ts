@@ -3,7 +3,7 @@
 // There is one at a time, and it goes on while one walks from page to page.
 
 import { useSyncExternalStore } from "react";
-import { ask, asProblem, newKey, type Problem } from "./api";
+import { api, asProblem, newKey, type Problem } from "./api";
 
 export interface BurstState {
   item: string;
@@ -32,7 +32,7 @@ async function sendBatch(lines: string, signal: AbortSignal): Promise<number> {
   const key = newKey();
   for (let tries = 1; ; tries++) {
     try {
-      const answer = await (await ask("/v1/batch", { lines, key, signal })).text();
+      const answer = await api.text("/v1/batch", { lines, key, signal });
       return answer.match(/"status":200\b/g)?.length ?? 0;
     } catch (error) {
       if (signal.aborted || tries === TRIES || !asProblem(error).mayTryAgain) throw error;
@@ -42,7 +42,7 @@ async function sendBatch(lines: string, signal: AbortSignal): Promise<number> {
 }
 
 /** Until all are sent, the signal is given, or the server refuses. */
-export async function runBurst(item: string, wanted: number, signal: AbortSignal, onState: (state: BurstState) => void): Promise<void> {
+async function runBurst(item: string, wanted: number, signal: AbortSignal, onState: (state: BurstState) => void): Promise<void> {
   const crowd = `crowd-${Math.random().toString(36).slice(2, 8)}`;
   const started = performance.now();
   const state: BurstState = { item, wanted, sent: 0, failed: 0, perSecond: 0, isOver: false };

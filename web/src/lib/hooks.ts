@@ -3,6 +3,7 @@
 import { useCallback, useEffect, useRef, useState, useSyncExternalStore } from "react";
 import { asProblem, type Problem } from "./api";
 import { changes, type StreamState } from "./changes";
+import { recall, remember } from "./kept";
 
 /** The value of a counter, live; null = it is not there, undefined = not known yet. */
 export function useLive(id: string): string | null | undefined {
@@ -35,14 +36,13 @@ export function useMedia(query: string): boolean {
 
 /** Something small that this browser remembers. */
 export function useStored(name: string, first: string): [string, (value: string) => void] {
-  const key = `tally.${name}`;
-  const [value, setValue] = useState(() => localStorage.getItem(key) ?? first);
+  const [value, setValue] = useState(() => recall(name) ?? first);
   const set = useCallback(
     (next: string) => {
-      localStorage.setItem(key, next);
+      remember(name, next);
       setValue(next);
     },
-    [key],
+    [name],
   );
   return [value, set];
 }

@@ -1,109 +1,126 @@
 // Lists that come page by page.
 
-import { useCallback, useEffect, useRef, useState } from "react";
+import { useEffect, useMemo, useRef, useSyncExternalStore } from "react";
 import { asProblem, type Page, type Problem } from "./api";
 
-export interface Paged<T> {
+type Load<T> = (cursor: string | null, signal: AbortSignal) => Promise<Page & { rows: T[] }>;
+
+interface State<T> {
   rows: T[];
   isLoading: boolean;
   isWhole: boolean; // there is no more
-  problem: Problem | undefined;
+  problem?: Problem;
+}
+
+export interface Paged<T> extends State<T> {
   more: () => void;
   reload: () => void;
   /** Somebody reads in the middle of it: nothing may move under the eyes. */
   hold: (isHeld: boolean) => void;
 }
 
-interface State<T> {
-  question: string;
-  rows: T[];
-  cursor: string | null;
-  isWhole: boolean;
-  isLoading: boolean;
-  problem?: Problem;
-}
-
 const PAGES_AT_ONCE = 20; // a page may be empty and yet not the last
 const AGAIN_MS = 2000;
 
-function nothingOf<T>(question: string): State<T> {
-  return { question, rows: [], cursor: null, isWhole: false, isLoading: true };
+/** One thing is asked at a time. What somebody asks for takes the place of what is asked now and then, which is quiet: it does not
+ * show that it is under way. */
+export class PagedRows<T> {
+  private cursor: string | null = null;
+  private stop: AbortController | undefined; // of what is under way
+  private isQuiet = false; // what is under way
+  private isHeld = false;
+  private again: ReturnType<typeof setTimeout> | undefined;
+  private listeners = new Set<() => void>();
+  state: State<T> = { rows: [], isLoading: true, isWhole: false };
+
+  constructor(private readonly load: Load<T>) {}
+
+  subscribe = (listener: () => void): (() => void) => {
+    this.listeners.add(listener);
+    return () => this.listeners.delete(listener);
+  };
+
+  getState = (): State<T> => this.state;
+
+  hold = (isHeld: boolean): void => {
+    this.isHeld = isHeld;
+  };
+
+  reload = (): void => void this.run(null, []);
+
+  more = (): void => {
+    const isAsked = this.stop !== undefined && !this.isQuiet;
+    if (!isAsked && this.cursor !== null) void this.run(this.cursor, this.state.rows);
+  };
+
+  /** The first page anew, unless somebody would notice. */
+  refresh(): void {
+    if (this.stop === undefined && !this.isHeld) void this.run(null, [], true);
+  }
+
+  close(): void {
+    this.stop?.abort();
+    this.stop = undefined;
+    clearTimeout(this.again);
+  }
+
+  private set(state: Partial<State<T>>): void {
+    this.state = { ...this.state, ...state };
+    for (const listener of this.listeners) listener();
+  }
+
+  private async run(from: string | null, before: T[], isQuiet = false): Promise<void> {
+    this.close();
+    const stop = new AbortController();
+    this.stop = stop;
+    this.isQuiet = isQuiet;
+    if (!isQuiet) this.set({ isLoading: true, problem: undefined });
+    try {
+      const { rows, cursor } = await this.read(from, stop.signal);
+      if (stop.signal.aborted) return;
+      this.stop = undefined;
+      if (isQuiet && this.isHeld) return; // somebody has begun to read meanwhile
+      this.cursor = cursor;
+      this.set({ rows: [...before, ...rows], isWhole: cursor === null, isLoading: false, problem: undefined });
+    } catch (error) {
+      if (stop.signal.aborted) return;
+      this.stop = undefined;
+      const problem = asProblem(error);
+      this.set({ isLoading: false, problem });
+      if (problem.mayTryAgain) this.again = setTimeout(() => void this.run(from, before, isQuiet), AGAIN_MS); // the page recovers by itself
+    }
+  }
+
+  private async read(cursor: string | null, signal: AbortSignal): Promise<{ rows: T[]; cursor: string | null }> {
+    const rows: T[] = [];
+    for (let i = 0; i < PAGES_AT_ONCE; i++) {
+      const page = await this.load(cursor, signal);
+      rows.push(...page.rows);
+      cursor = page.cursor;
+      if (cursor === null || rows.length > 0) break;
+    }
+    return { rows, cursor };
+  }
 }
 
 /** Loads the first page when the question changes, and the next ones when asked. With `everyMs` the first is loaded anew every so
  * often, unless it is held. Goes on by itself when the server was down. */
-export function usePaged<T>(
-  load: (cursor: string | null, signal: AbortSignal) => Promise<Page & { rows: T[] }>,
-  question: string,
-  everyMs = 0,
-): Paged<T> {
-  const [state, setState] = useState<State<T>>(() => nothingOf(question));
+export function usePaged<T>(load: Load<T>, question: string, everyMs = 0): Paged<T> {
   const latest = useRef(load);
   latest.current = load;
-  const stop = useRef<AbortController>(undefined);
-  const isBusy = useRef(false);
-  const isHeld = useRef(false);
-  const now = useRef(state);
-  now.current = state;
-
-  const run = useCallback(async (from: string | null, before: T[], isQuiet = false) => {
-    const signal = stop.current!.signal;
-    isBusy.current = true;
-    if (!isQuiet) setState((old) => ({ ...old, isLoading: true, problem: undefined }));
-    try {
-      const rows = [...before];
-      let cursor = from;
-      for (let i = 0; i < PAGES_AT_ONCE; i++) {
-        const page = await latest.current(cursor, signal);
-        rows.push(...page.rows);
-        cursor = page.cursor;
-        if (cursor === null || page.rows.length > 0) break;
-      }
-      const isLate = signal.aborted || (isQuiet && isHeld.current);
-      if (!isLate) setState((old) => ({ question: old.question, rows, cursor, isWhole: cursor === null, isLoading: false }));
-    } catch (error) {
-      if (!signal.aborted) setState((old) => ({ ...old, isLoading: false, problem: asProblem(error) }));
-    } finally {
-      if (!signal.aborted) isBusy.current = false;
-    }
-  }, []);
+  const list = useMemo(() => new PagedRows<T>((cursor, signal) => latest.current(cursor, signal)), [question]);
+  const state = useSyncExternalStore(list.subscribe, list.getState);
 
   useEffect(() => {
-    const ours = new AbortController();
-    stop.current = ours;
-    isBusy.current = isHeld.current = false;
-    setState(nothingOf(question));
-    void run(null, []);
-    return () => ours.abort();
-  }, [question, run]);
+    list.reload();
+    return () => list.close();
+  }, [list]);
 
   useEffect(() => {
     if (!everyMs) return;
-    const timer = setInterval(() => {
-      if (!isBusy.current && !isHeld.current && !document.hidden) void run(null, [], true);
-    }, everyMs);
+    const timer = setInterval(() => !document.hidden && list.refresh(), everyMs);
     return () => clearInterval(timer);
-  }, [everyMs, run]);
+  }, [list, everyMs]);
 
-  const problem = state.problem;
-  useEffect(() => {
-    if (everyMs || !problem?.mayTryAgain) return;
-    const timer = setTimeout(() => void run(now.current.cursor, now.current.cursor === null ? [] : now.current.rows), AGAIN_MS);
-    return () => clearTimeout(timer);
-  }, [everyMs, problem, run]);
-
-  const shown = state.question === question ? state : nothingOf<T>(question);
-  return {
-    rows: shown.rows,
-    isLoading: shown.isLoading,
-    isWhole: shown.isWhole,
-    problem: shown.problem,
-    more: useCallback(() => {
-      if (!isBusy.current && !now.current.isWhole && now.current.cursor !== null) void run(now.current.cursor, now.current.rows);
-    }, [run]),
-    reload: useCallback(() => void run(null, []), [run]),
-    hold: useCallback((held: boolean) => {
-      isHeld.current = held;
-    }, []),
-  };
+  return { ...state, more: list.more, reload: list.reload, hold: list.hold };
 }

@@ -2,7 +2,7 @@
 
 import { useSyncExternalStore, type AnchorHTMLAttributes } from "react";
 
-export type Place = string[];
+type Place = string[];
 
 /** The hash of a place, each part of it encoded: ids may hold anything. */
 export function hashOf(...place: Place): string {

@@ -3,7 +3,7 @@
 import { call } from "./api";
 import { useLoaded, type Loaded } from "./hooks";
 
-export interface Part {
+interface Part {
   name: string;
   ok: boolean;
   needed: boolean;

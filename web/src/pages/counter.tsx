@@ -1,7 +1,7 @@
 // One counter: its value, its shards, where it comes from, and the proof of it.
 
 import { useEffect, useMemo, useRef, useState } from "react";
-import { asProblem, call, newKey, path, query, type Page, type Problem } from "../lib/api";
+import { asProblem, call, LONG_MS, newKey, path, query, type Page, type Problem } from "../lib/api";
 import { useDescribed, type Described } from "../lib/described";
 import { effectOf, whatHappened, type Event } from "../lib/events";
 import { ago, clock, compact, exact, moment } from "../lib/format";
@@ -84,7 +84,7 @@ function ProofCard({ id }: { id: string }) {
     setBusy(true);
     setProblem(undefined);
     try {
-      setProof(await call<Proof>(path("/v1/counters/", id, "/recount"), { method: "POST" }));
+      setProof(await call<Proof>(path("/v1/counters/", id, "/recount"), { method: "POST", timeoutMs: LONG_MS }));
     } catch (error) {
       setProblem(asProblem(error));
     }

@@ -107,7 +107,6 @@ function BurstReport({ item, state, onAgain }: { item: string; state: BurstState
 interface Known {
   held: string | null;
   counts: Counts;
-  at: string;
 }
 
 function PostCard({ post, user, kinds, known, burstSize, onTouch }: {
@@ -126,17 +125,17 @@ function PostCard({ post, user, kinds, known, burstSize, onTouch }: {
   };
   const onProblem = useCallback(
     (problem: Problem, wanted: string | null) =>
-      notify("bad", `${wanted ? `Your ${wanted}` : "Your change"} on ${post.author}’s post was not taken: ${problem.text}`),
+      notify("bad", `${wanted ? `Your ${wanted}` : "Your change"} on ${post.author}’s post ${problem.isUnknown ? "may be lost" : "was not taken"}: ${problem.text}`),
     [post.author],
   );
   const reactions = useMemo(() => new ItemReactions(post.item, user, onProblem), [post.item, user, onProblem]);
   const shown = useSyncExternalStore(reactions.subscribe, reactions.getShown);
   useEffect(() => {
-    if (known) reactions.known(known.held, known.counts, known.at);
+    if (known) reactions.known(known.held, known.counts);
   }, [reactions, known]);
   useEffect(() => {
     const ends = kinds.map((kind) =>
-      changes.subscribe(`${post.item}/${kind}`, (change) => reactions.live(kind, change.value ?? "0", change.as_of)));
+      changes.subscribe(`${post.item}/${kind}`, (change) => reactions.live(kind, change.value ?? "0")));
     return () => ends.forEach((end) => end());
   }, [reactions, post.item, kinds]);
   return (
@@ -197,7 +196,7 @@ async function loadKnown(user: string, kinds: string[]): Promise<Map<string, Kno
   const counts = new Map(values.counters.map((counter) => [counter.id, counter.value ?? "0"]));
   return new Map(mine.reactions.map(({ item, reaction }) => [
     item,
-    { held: reaction, at: values.as_of, counts: Object.fromEntries(kinds.map((kind) => [kind, counts.get(`${item}/${kind}`) ?? "0"])) },
+    { held: reaction, counts: Object.fromEntries(kinds.map((kind) => [kind, counts.get(`${item}/${kind}`) ?? "0"])) },
   ]));
 }
 

@@ -1,0 +1,84 @@
+import { afterEach, describe, expect, it, vi } from "vitest";
+import { asProblem, call, idsInQueries, path, Problem, Server } from "./api";
+
+afterEach(() => {
+  vi.restoreAllMocks();
+  vi.unstubAllGlobals();
+});
+
+/** What the browser asks, of whom, and an answer for it. */
+function answerWith(answer: (url: string, asked: RequestInit) => Promise<Response>) {
+  const fetched = vi.fn(answer);
+  vi.stubGlobal("fetch", fetched);
+  return fetched;
+}
+
+const problemOf = (promise: Promise<unknown>) => promise.then(() => undefined, (error: unknown) => error as Problem);
+
+describe("paths", () => {
+  it.each(["a/b", "100%", "a b", "...", ".x", "%2e%2e", "日本", "?#"])("lead to %s and nowhere else", (id) => {
+    const { pathname } = new URL(path("/v1/counters/", id, "/events"), "http://server");
+    expect(pathname.split("/").map(decodeURIComponent)).toEqual(["", "v1", "counters", id, "events"]);
+  });
+
+  it.each([".", ".."])("never go through %s, which browsers take for a step", (id) => {
+    expect(() => path("/v1/counters/", id, "/events")).toThrow(Problem);
+    expect(() => path("/v1/counters/", id, "/events")).toThrow(id);
+  });
+});
+
+describe("ids in queries", () => {
+  it("are as many as a request may have, and none is left out", () => {
+    const ids = Array.from({ length: 2500 }, (_, i) => `i${i}`);
+    expect(idsInQueries(ids).map((query) => query.split(",").length)).toEqual([1000, 1000, 500]);
+    const long = Array.from({ length: 50 }, (_, i) => `${i},${"ü".repeat(120)}`);
+    const queries = idsInQueries(long);
+    expect(Math.max(...queries.map((query) => query.length))).toBeLessThanOrEqual(6000);
+    expect(queries.flatMap((query) => query.split(",").map(decodeURIComponent))).toEqual(long);
+    expect(idsInQueries([])).toEqual([]);
+  });
+});
+
+describe("answers", () => {
+  it("that do not come in time are none", async () => {
+    answerWith((_url, { signal }) => new Promise((_done, fail) => signal!.addEventListener("abort", () => fail(signal!.reason as Error))));
+    const problem = await problemOf(call("/v1/status", { timeoutMs: 20 }));
+    expect(problem).toMatchObject({ status: 0, message: "The server does not answer", mayTryAgain: true });
+  });
+
+  it("that break off are none", async () => {
+    const body = () => new ReadableStream({ start: (out) => out.error(new TypeError("reset")) });
+    answerWith(() => Promise.resolve(new Response(body())));
+    expect(await problemOf(call("/v1/status"))).toMatchObject({ status: 0, mayTryAgain: true });
+  });
+
+  it("of somebody in between are told apart", async () => {
+    answerWith(() => Promise.resolve(new Response("<html>Please sign in to this network</html>")));
+    expect(await problemOf(call("/v1/status"))).toMatchObject({ status: 502, mayTryAgain: false });
+  });
+
+  it("that are problems say so", async () => {
+    answerWith(() => Promise.resolve(new Response('{"title":"No","detail":"It is late.","advice":"Sleep."}', { status: 422 })));
+    expect(await problemOf(call("/v1/status"))).toMatchObject({ status: 422, text: "No. It is late. Sleep.", mayTryAgain: false, isUnknown: false });
+  });
+});
+
+it("our own mistakes do not pass for an outage", () => {
+  const said = vi.spyOn(console, "error").mockReturnValue();
+  const problem = asProblem(new TypeError("x is undefined"));
+  expect(problem).toMatchObject({ mayTryAgain: false, isUnknown: false, detail: "TypeError: x is undefined" });
+  expect(problem.text).not.toContain("reached");
+  expect(said).toHaveBeenCalledOnce();
+});
+
+it("the password goes to the page's own server only", async () => {
+  sessionStorage.setItem("tally.password", "sesame");
+  const fetched = answerWith(() => Promise.resolve(new Response("{}")));
+  await call("/v1/status");
+  await new Server("https://tally.example").call("/v1/status");
+  sessionStorage.clear();
+  expect(fetched.mock.calls.map(([url, asked]) => [url, (asked.headers as Record<string, string>).Authorization])).toEqual([
+    ["/v1/status", "Bearer sesame"],
+    ["https://tally.example/v1/status", undefined],
+  ]);
+});

@@ -1,0 +1,24 @@
+// Something small that this browser remembers, for good or until the tab is closed. Where it may not remember
+// anything, the page works all the same, and forgets.
+
+type Area = "local" | "session";
+
+function storage(area: Area): Storage {
+  return area === "local" ? window.localStorage : window.sessionStorage;
+}
+
+export function recall(name: string, area: Area = "local"): string | null {
+  try {
+    return storage(area).getItem(`tally.${name}`);
+  } catch {
+    return null;
+  }
+}
+
+export function remember(name: string, value: string, area: Area = "local"): void {
+  try {
+    storage(area).setItem(`tally.${name}`, value);
+  } catch {
+    // Blocked, or full.
+  }
+}

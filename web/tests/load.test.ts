@@ -1,0 +1,49 @@
+// What it takes until the first page is there.
+
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { open, Tallyd } from "./lab";
+
+const FIRST_LOAD_MAX = 150 * 1024;
+let tallyd: Tallyd;
+
+beforeAll(async () => {
+  tallyd = await Tallyd.start();
+});
+afterAll(() => tallyd.stop());
+
+it("is less than 150 KB, with all that a wide screen shows at once", async () => {
+  const page = await open(tallyd.url, { viewport: { width: 1600, height: 900 } });
+  await page.locator("canvas").waitFor();
+  const files = await page.evaluate(() => [...performance.getEntriesByType("navigation"), ...performance.getEntriesByType("resource")]
+    .map((entry) => entry as PerformanceResourceTiming)
+    .filter(({ name }) => !new URL(name).pathname.startsWith("/v1/"))
+    .map(({ name, encodedBodySize }) => ({ name: new URL(name).pathname, size: encodedBodySize })));
+  const size = files.reduce((sum, file) => sum + file.size, 0);
+  console.log(`the first page takes ${(size / 1024).toFixed(1)} KB: ${files.map(({ name }) => name).join(" ")}`);
+  expect(files.map(({ name }) => name)).toContainEqual(expect.stringMatching(/chart-.*\.js$/));
+  expect(size).toBeLessThan(FIRST_LOAD_MAX);
+});
+
+it("works in a browser that may not remember anything", async () => {
+  const page = await open("about:blank");
+  await page.addInitScript(() => {
+    for (const name of ["localStorage", "sessionStorage"])
+      Object.defineProperty(window, name, { get: () => { throw new DOMException("blocked", "SecurityError"); } });
+  });
+  await page.goto(tallyd.url);
+  await page.getByLabel("You are").fill("ben");
+  await page.keyboard.press("Enter");
+  const like = page.locator('[data-item="post-aurora"] [data-kind="like"]');
+  await expect.poll(() => like.isEnabled()).toBe(true);
+  await like.click();
+  await expect.poll(() => tallyd.call("GET", "/v1/items/post-aurora/reactions/ben")).toMatchObject({ reaction: "like" });
+  await page.getByRole("button", { name: /Theme/ }).click();
+  await expect.poll(() => page.evaluate(() => document.documentElement.dataset.theme)).toBe("light");
+});
+
+it.each([".", ".."])("shows why there is no page of a counter that is called “%s”", async (id) => {
+  await tallyd.lines([{ op: "add", id, delta: 7 }]);
+  const page = await open(`${tallyd.url}/#/counters/${id}`);
+  await expect.poll(() => page.getByRole("alert").first().innerText()).toContain(`A browser cannot ask for what is called “${id}”`);
+  await expect.poll(() => page.getByText("7", { exact: true }).count()).toBeGreaterThan(0); // what can be asked for is there
+});
