@@ -1,14 +1,17 @@
 // All counters: found by a pattern, sorted, live.
 
 import { useCallback, useDeferredValue, useEffect, useMemo, useState } from "react";
-import { call, newKey, query, type Counts, type Page } from "../lib/api";
+import { asProblem, call, newKey, query, type Counts, type Page } from "../lib/api";
 import { compact, exact } from "../lib/format";
 import { useLive } from "../lib/hooks";
 import { usePaged } from "../lib/pages";
 import { Link } from "../lib/router";
-import { Badge, Button, Card, Count, Empty, Field, fieldLook, PageTitle, Trouble } from "../parts/basics";
+import { Badge, Button, Card, Count, Empty, Field, fieldLook, Trouble } from "../parts/basics";
+import { notify, useTrouble } from "../parts/notices";
+import { WaitingRows } from "../parts/paged";
 import { Cell, HeadCell, Rows } from "../parts/rows";
 import { TaskNote } from "../parts/task";
+import { PageTitle } from "../parts/title";
 
 interface Listed {
   id: string;
@@ -24,11 +27,12 @@ interface Row {
   isHot: boolean;
 }
 
-type Sort = "id" | "value" | "none";
+type Sort = "id" | "value";
 
 const COLUMNS = "grid-cols-[minmax(0,1fr)_7rem_5rem] sm:grid-cols-[minmax(0,1fr)_14rem_7rem_6rem]";
 const PAGE = 1000;
 const MOST = 100_000; // more than that nobody looks through
+const TYPING_MS = 300; // each search goes through all that there is: it waits until somebody has typed
 
 /** What somebody types is a part of the name, unless it is a pattern already. */
 export function patternOf(typed: string): string {
@@ -53,7 +57,6 @@ export function compareValues(a: string, b: string): number {
 }
 
 export function sorted(rows: Row[], sort: Sort, isDown: boolean): Row[] {
-  if (sort === "none") return rows;
   const sign = isDown ? -1 : 1;
   return [...rows].sort((a, b) => sign * (sort === "id" ? (a.id < b.id ? -1 : 1) : compareValues(a.value, b.value)));
 }
@@ -80,6 +83,7 @@ function SortHead({ name, sort, now, isDown, onSort, className = "" }: {
 /** Lights up for a moment when it moves: it is another element then, and its animation begins anew. */
 function LiveCount({ row }: { row: Row }) {
   const live = useLive(row.id);
+  if (live === null) return <span className="px-1.5 text-soft">deleted</span>;
   const value = live ?? row.value;
   return (
     <span key={value} className={`rounded px-1.5 py-1 font-medium ${value === row.value ? "" : "just-changed"}`}>
@@ -89,9 +93,19 @@ function LiveCount({ row }: { row: Row }) {
   );
 }
 
+/** What it was last, once it stands still. */
+function useSettled(value: string, ms: number): string {
+  const [settled, setSettled] = useState(value);
+  useEffect(() => {
+    const timer = setTimeout(() => setSettled(value), ms);
+    return () => clearTimeout(timer);
+  }, [value, ms]);
+  return settled;
+}
+
 export default function Counters() {
   const [typed, setTyped] = useState("");
-  const match = patternOf(useDeferredValue(typed.trim()));
+  const match = patternOf(useSettled(typed.trim(), TYPING_MS));
   const [sort, setSort] = useState<Sort>("value");
   const [isDown, setDown] = useState(true);
   const [task, setTask] = useState<number>();
@@ -111,8 +125,13 @@ export default function Counters() {
     setSort(next);
   }, [sort]);
   const recount = async () => {
-    setTask((await call<{ task: number }>("/v1/recounts", { json: { match }, key: newKey() })).task);
+    try {
+      setTask((await call<{ task: number }>("/v1/recounts", { json: { match }, key: newKey() })).task);
+    } catch (error) {
+      notify("bad", `They are not recounted: ${asProblem(error).text}`);
+    }
   };
+  useTrouble(rows.length > 0 ? listed.problem : undefined);
   const foot = `${exact(String(rows.length))} counters${isWhole ? "" : isFull ? "; there are more: narrow the search" : ", loading more…"}`;
   return (
     <>
@@ -127,9 +146,12 @@ export default function Counters() {
         <Button icon="check" onClick={() => void recount()}>Recount these</Button>
       </form>
       {task !== undefined && <div className="mb-4"><TaskNote task={task} /></div>}
-      {listed.problem && <div className="mb-4"><Trouble problem={listed.problem} onAgain={listed.reload} /></div>}
       <Card>
-        {rows.length === 0 && isWhole ? (
+        {rows.length === 0 && listed.problem ? (
+          <div className="p-4"><Trouble problem={listed.problem} onAgain={listed.reload} /></div>
+        ) : rows.length === 0 && !(isWhole && listed.rows.length === 0) ? (
+          <WaitingRows label="Counters" />
+        ) : rows.length === 0 ? (
           <Empty icon="counters" title={match === "*" ? "Nothing is counted yet" : "Nothing has such a name"}>
             {match === "*" ? (
               <>A counter begins with its first write: like a post in the <Link to={[]} className="text-accent-text underline">feed</Link>, or{" "}

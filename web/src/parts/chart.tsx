@@ -22,6 +22,8 @@ interface Look {
   isFree?: boolean;
   /** Steps are powers of two. */
   isBinary?: boolean;
+  /** Samples come at least this often, unless there was nobody to take them: then the line is broken. */
+  everyMs?: number;
 }
 
 const HEIGHT = 168; // the classes h-42 and h-10 below
@@ -63,6 +65,18 @@ function axesOf({ isBare, isLog, isFree, isBinary, text }: Look, soft: string, l
   ];
 }
 
+/** Where the line is broken, in pixels from and to. What has no value is idle where times are drawn, and missing elsewhere. */
+function gapsOf({ isLog, everyMs }: Look): uPlot.Series.GapsRefiner {
+  return (plot, _series, first, last, missing) => {
+    const gaps = isLog ? [] : [...missing];
+    const times = plot.data[0];
+    const at = (time: number) => Math.round(plot.valToPos(time, "x", true));
+    for (let i = first + 1; everyMs && i <= last; i++)
+      if ((times[i]! - times[i - 1]!) * 1000 > everyMs) gaps.push([at(times[i - 1]!), at(times[i]!)]);
+    return gaps.sort((a, b) => a[0] - b[0]);
+  };
+}
+
 function options(lines: Line[], width: number, look: Look, onPoint: (index: number | null) => void): uPlot.Options {
   const soft = colourOf("soft");
   return {
@@ -80,7 +94,7 @@ function options(lines: Line[], width: number, look: Look, onPoint: (index: numb
       fill: i === 0 && !look.isLog ? `${colourOf(line.colour)}1f` : undefined,
       width: 1.5,
       points: { show: false },
-      spanGaps: look.isLog,
+      gaps: gapsOf(look),
     }))],
   };
 }
