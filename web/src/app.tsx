@@ -16,7 +16,7 @@ import { PageTitle } from "./parts/title";
 import { Feed } from "./pages/feed/feed";
 
 const Overview = lazily(() => import("./pages/overview"));
-const Counters = lazily(() => import("./pages/counters"));
+const Counters = lazily(() => import("./pages/counters/counters"));
 const Counter = lazily(() => import("./pages/counter/counter"));
 const Pipeline = lazily(() => import("./pages/pipeline/pipeline"));
 const Users = lazily(() => import("./pages/users"));

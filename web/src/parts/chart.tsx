@@ -116,7 +116,7 @@ function Legend({ times, lines, at, text }: { times: number[]; lines: Line[]; at
         <li key={line.name} className="flex items-center gap-1.5">
           <span className={`h-0.5 w-3 rounded ${grounds[line.colour]}`} />
           {line.name}
-          <span className="font-medium text-ink tabular-nums">{shownOf(line, at, text)}</span>
+          <span className="min-w-9 font-medium text-ink tabular-nums">{shownOf(line, at, text)}</span>
         </li>
       ))}
       {at !== null && times[at] !== undefined && <li className="ml-auto tabular-nums">{timeText(times[at] / 1000, 1)}</li>}

@@ -63,7 +63,7 @@ export function Way({ stations, isColumn = false }: { stations: Station[]; isCol
           </div>
           <div className={`text-right tabular-nums ${row("md:mt-3 md:text-left")}`}>
             <p className="text-sm font-semibold">{station.value}</p>
-            <p className={`text-xs text-soft ${isColumn ? "hidden" : ""}`}>{station.note}</p>
+            <p className={`text-xs text-soft ${isColumn ? "hidden" : "md:min-h-8"}`}>{station.note}</p>
           </div>
         </li>
       ))}

@@ -1,65 +1,24 @@
 // All counters: found by a pattern, sorted, live.
 
 import { useCallback, useDeferredValue, useEffect, useMemo, useState } from "react";
-import { asProblem, call, newKey, query, type Counts, type Page } from "../lib/api";
-import { compact, exact } from "../lib/format";
-import { useLive } from "../lib/hooks";
-import { usePaged } from "../lib/pages";
-import { Link } from "../lib/router";
-import { Badge, Button, Card, Count, Empty, Field, fieldLook, Trouble } from "../parts/basics";
-import { notify, useTrouble } from "../parts/notices";
-import { WaitingRows } from "../parts/paged";
-import { Cell, HeadCell, Rows } from "../parts/rows";
-import { TaskNote } from "../parts/task";
-import { PageTitle } from "../parts/title";
-
-interface Listed {
-  id: string;
-  value?: string;
-  counts?: Counts;
-  hot: boolean;
-}
-
-interface Row {
-  id: string;
-  item: string | null; // of a reaction
-  value: string;
-  isHot: boolean;
-}
-
-type Sort = "id" | "value";
+import { asProblem, call, newKey, query, type Page } from "../../lib/api";
+import { compact, exact } from "../../lib/format";
+import { useLive } from "../../lib/hooks";
+import { usePaged } from "../../lib/pages";
+import { Link } from "../../lib/router";
+import { Badge, Button, Card, Count, Empty, Field, fieldLook, Trouble } from "../../parts/basics";
+import { notify, useTrouble } from "../../parts/notices";
+import { WaitingRows } from "../../parts/paged";
+import { Cell, HeadCell, Rows } from "../../parts/rows";
+import { TaskNote } from "../../parts/task";
+import { PageTitle } from "../../parts/title";
+import { rowsOf, sorted, type Listed, type Row, type Sort } from "./listed";
+import { askedOf, filterOf, patternOf } from "./search";
 
 const COLUMNS = "grid-cols-[minmax(0,1fr)_7rem_5rem] sm:grid-cols-[minmax(0,1fr)_14rem_7rem_6rem]";
 const PAGE = 1000;
 const MOST = 100_000; // more than that nobody looks through
 const TYPING_MS = 300; // each search goes through all that there is: it waits until somebody has typed
-
-/** What somebody types is a part of the name, unless it is a pattern already. */
-export function patternOf(typed: string): string {
-  if (typed === "") return "*";
-  return /[*?[\]]/.test(typed) ? typed : `*${typed}*`;
-}
-
-/** An item has a counter for each kind of reaction. */
-export function rowsOf(listed: Listed[]): Row[] {
-  return listed.flatMap(({ id, value, counts, hot }): Row[] =>
-    counts
-      ? Object.entries(counts).map(([kind, count]) => ({ id: `${id}/${kind}`, item: id, value: count, isHot: hot }))
-      : [{ id, item: null, value: value ?? "0", isHot: hot }]);
-}
-
-/** Of decimals of any size, as text: a hundred thousand are compared in no time. */
-export function compareValues(a: string, b: string): number {
-  const isMinus = a.startsWith("-");
-  if (isMinus !== b.startsWith("-")) return isMinus ? -1 : 1;
-  const order = a.length !== b.length ? a.length - b.length : a < b ? -1 : a > b ? 1 : 0;
-  return isMinus ? -order : order;
-}
-
-export function sorted(rows: Row[], sort: Sort, isDown: boolean): Row[] {
-  const sign = isDown ? -1 : 1;
-  return [...rows].sort((a, b) => sign * (sort === "id" ? (a.id < b.id ? -1 : 1) : compareValues(a.value, b.value)));
-}
 
 function SortHead({ name, sort, now, isDown, onSort, className = "" }: {
   name: string;
@@ -105,7 +64,8 @@ function useSettled(value: string, ms: number): string {
 
 export default function Counters() {
   const [typed, setTyped] = useState("");
-  const match = patternOf(useSettled(typed.trim(), TYPING_MS));
+  const pattern = patternOf(useSettled(typed.trim(), TYPING_MS));
+  const match = askedOf(pattern);
   const [sort, setSort] = useState<Sort>("value");
   const [isDown, setDown] = useState(true);
   const [task, setTask] = useState<number>();
@@ -119,7 +79,10 @@ export default function Counters() {
     if (!isLoading && !isWhole && !isFull && !listed.problem) more();
   }, [more, isLoading, isWhole, isFull, listed.problem, listed.rows.length]);
   const shownRows = useDeferredValue(listed.rows); // sorting may lag behind, typing may not
-  const rows = useMemo(() => sorted(rowsOf(shownRows), sort, isDown), [shownRows, sort, isDown]);
+  const rows = useMemo(() => {
+    const isMeant = filterOf(pattern);
+    return sorted(rowsOf(shownRows).filter((row) => isMeant(row.id)), sort, isDown);
+  }, [shownRows, pattern, sort, isDown]);
   const onSort = useCallback((next: Sort) => {
     setDown((before) => (next === sort ? !before : next === "value"));
     setSort(next);
@@ -149,11 +112,11 @@ export default function Counters() {
       <Card>
         {rows.length === 0 && listed.problem ? (
           <div className="p-4"><Trouble problem={listed.problem} onAgain={listed.reload} /></div>
-        ) : rows.length === 0 && !(isWhole && listed.rows.length === 0) ? (
+        ) : rows.length === 0 && !(isWhole && shownRows === listed.rows) ? (
           <WaitingRows label="Counters" />
         ) : rows.length === 0 ? (
-          <Empty icon="counters" title={match === "*" ? "Nothing is counted yet" : "Nothing has such a name"}>
-            {match === "*" ? (
+          <Empty icon="counters" title={pattern === "*" ? "Nothing is counted yet" : "Nothing has such a name"}>
+            {pattern === "*" ? (
               <>A counter begins with its first write: like a post in the <Link to={[]} className="text-accent-text underline">feed</Link>, or{" "}
                 <code className="font-mono">curl -X POST {window.location.origin}/v1/counters/views/add</code></>
             ) : <>Patterns know <code className="font-mono">*</code>, <code className="font-mono">?</code> and <code className="font-mono">[abc]</code>.</>}
