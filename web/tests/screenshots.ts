@@ -90,6 +90,7 @@ it.each(sizes)("%s", async (size, options) => {
     await page.waitForTimeout(1500);
     if (inReadme && size === "light") writeFileSync(join(readme, `${name}.webp`), await compressed(page));
     await fitHeight(page);
+    await fitHeight(page); // lists grow with the window
     await page.screenshot({ path: join(folder, `${name}-${size}.png`) });
     await page.context().close();
   }

@@ -2,7 +2,7 @@
 
 import { useMemo, useState } from "react";
 import { recent, useFigures, type Column, type Samples } from "../lib/figures";
-import { ago, bytes, compact, duration, exact, figure, moment } from "../lib/format";
+import { ago, bytes, compact, duration, exact, figure } from "../lib/format";
 import { Link } from "../lib/router";
 import { useStatus, type Status } from "../lib/status";
 import { Badge, Card, Field, fieldLook, Trouble, Waiting, type Tone } from "../parts/basics";
@@ -15,6 +15,11 @@ import { ms, newest } from "../parts/way";
 const chartSpans = { "60": "the last minute", "600": "the last 10 minutes", "3600": "the last hour" };
 
 const SAMPLES_MS = 5000; // there is one a second; who is this late was down
+
+/** To the minute: it stands in a narrow place. */
+function shortMoment(time: string): string {
+  return new Date(time).toLocaleString(undefined, { month: "short", day: "numeric", hour: "numeric", minute: "2-digit" });
+}
 
 const acks: Record<string, string> = {
   durable: "answers wait for the disk",
@@ -43,7 +48,7 @@ function Health({ status }: { status: Status | undefined }) {
     ["Counters live in", status?.forms.hot],
     ["Log", status?.forms.log],
     ["Store", status && (status.forms.store ?? "none")],
-    ["Running", status && ago(status.started).replace(" ago", ""), status && `since ${moment(status.started)}`],
+    ["Running", status && ago(status.started).replace(" ago", ""), status && `since ${shortMoment(status.started)}`],
     ["Version", status?.version, status && `${status.workers} worker${status.workers === 1 ? "" : "s"}`],
   ];
   return (
@@ -65,7 +70,7 @@ function Health({ status }: { status: Status | undefined }) {
       </div>
       <dl className="grid grid-cols-2 gap-x-4 gap-y-3 px-4 py-3 sm:grid-cols-3 xl:grid-cols-6">
         {rows.map(([name, value, note]) => (
-          <div key={name} className="min-h-17 min-w-0 break-words">
+          <div key={name} className="min-h-13 min-w-0 break-words">
             <dt className="text-xs text-soft">{name}</dt>
             <dd className="text-sm font-medium">{value ?? <Waiting />}</dd>
             <dd className="text-xs text-soft">{note}</dd>

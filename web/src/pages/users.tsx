@@ -17,7 +17,7 @@ interface Held {
   reaction: string;
 }
 
-const COLUMNS = "grid-cols-[minmax(0,1fr)_8rem]";
+const COLUMNS = "grid-cols-[minmax(0,1fr)_6rem] md:grid-cols-[minmax(0,32rem)_8rem]";
 
 function Reactions({ user }: { user: string }) {
   const held = usePaged<Held>(async (cursor, signal) => {

@@ -50,6 +50,9 @@ function scaleOf({ isLog, isFree }: Look): uPlot.Scale {
   return { range: (_plot, _low, high) => [0, Math.max(high * 1.1, 1)] };
 }
 
+const MINUTE_S = 60;
+const HOUR_S = 3600;
+const timeSteps = [1, 2, 5, 10, 15, 30, ...[1, 2, 5, 10, 15, 30].map((n) => n * MINUTE_S), ...[1, 2, 3, 6, 12, 24, 48, 168].map((n) => n * HOUR_S)];
 const binarySteps = Array.from({ length: 50 }, (_, i) => 2 ** i);
 const tensOnly = (_plot: uPlot, splits: number[]) => splits.map((at) => (Math.log10(at) % 1 === 0 ? at : null));
 
@@ -57,7 +60,7 @@ function axesOf({ isBare, isLog, isFree, isBinary, text }: Look, soft: string, l
   if (isBare) return [{ show: false }, { show: false }];
   const font = "11px system-ui, sans-serif";
   return [
-    { stroke: soft, font, size: 28, space: 70, grid: { show: false }, ticks: { stroke: line, width: 1, size: 4 },
+    { stroke: soft, font, size: 28, space: 70, incrs: timeSteps, grid: { show: false }, ticks: { stroke: line, width: 1, size: 4 },
       values: (_plot, splits, _index, _space, step) => splits.map((at) => timeText(at, step)) },
     { stroke: soft, font, size: isFree ? 84 : 58, space: 32, ...(isBinary && { incrs: binarySteps }), ...(isLog && { filter: tensOnly }),
       grid: { stroke: line, width: 1, ...(isLog && { filter: tensOnly }) }, ticks: { show: false },
@@ -65,10 +68,11 @@ function axesOf({ isBare, isLog, isFree, isBinary, text }: Look, soft: string, l
   ];
 }
 
-/** Where the line is broken, in pixels from and to. What has no value is idle where times are drawn, and missing elsewhere. */
-function gapsOf({ isLog, everyMs }: Look): uPlot.Series.GapsRefiner {
+/** Where the line is broken, in pixels from and to. Of samples that come every so often, one without a value says that there was
+ * nothing to measure, and one that is late that nobody was there; elsewhere what has no value was not there. */
+function gapsOf({ everyMs }: Look): uPlot.Series.GapsRefiner {
   return (plot, _series, first, last, missing) => {
-    const gaps = isLog ? [] : [...missing];
+    const gaps = everyMs ? [] : [...missing];
     const times = plot.data[0];
     const at = (time: number) => Math.round(plot.valToPos(time, "x", true));
     for (let i = first + 1; everyMs && i <= last; i++)
@@ -116,7 +120,7 @@ function Legend({ times, lines, at, text }: { times: number[]; lines: Line[]; at
         <li key={line.name} className="flex items-center gap-1.5">
           <span className={`h-0.5 w-3 rounded ${grounds[line.colour]}`} />
           {line.name}
-          <span className="min-w-9 font-medium text-ink tabular-nums">{shownOf(line, at, text)}</span>
+          <span className="font-medium text-ink tabular-nums">{shownOf(line, at, text)}</span>
         </li>
       ))}
       {at !== null && times[at] !== undefined && <li className="ml-auto tabular-nums">{timeText(times[at] / 1000, 1)}</li>}

@@ -26,7 +26,7 @@ export function PageTitle({ title, children, aside }: { title: string; children?
     <div className="mb-5 flex flex-wrap items-end justify-between gap-3">
       <div className="min-w-64 flex-1">
         <h1 ref={heading} tabIndex={-1} className="text-xl font-semibold tracking-tight break-words outline-none">{title}</h1>
-        {children && <p className="mt-1 max-w-3xl text-sm text-soft">{children}</p>}
+        {children && <p className="mt-1 max-w-3xl text-sm text-pretty text-soft">{children}</p>}
       </div>
       {aside}
     </div>

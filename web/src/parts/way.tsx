@@ -59,11 +59,11 @@ export function Way({ stations, isColumn = false }: { stations: Station[]; isCol
           </span>
           <div className={`min-w-0 ${row("md:mt-3")}`}>
             <p className="text-sm font-semibold">{station.name}</p>
-            <p className={`text-xs text-soft ${row("md:min-h-8")}`}>{station.does}</p>
+            <p className={`text-xs text-soft ${row("md:min-h-8 min-[88rem]:min-h-4")}`}>{station.does}</p>
           </div>
           <div className={`text-right tabular-nums ${row("md:mt-3 md:text-left")}`}>
             <p className="text-sm font-semibold">{station.value}</p>
-            <p className={`text-xs text-soft ${isColumn ? "hidden" : "md:min-h-8"}`}>{station.note}</p>
+            <p className={`text-xs text-soft ${isColumn ? "hidden" : "md:min-h-8 min-[88rem]:min-h-4"}`}>{station.note}</p>
           </div>
         </li>
       ))}

@@ -42,7 +42,7 @@ export default function Counter({ id }: { id: string }) {
         <Icon name="back" className="size-4" />Counters
       </Link>
       <PageTitle title={id} aside={isCounter && <Button look="danger" disabled={!about.data} onClick={() => setResetting(true)}>Reset to 0</Button>} />
-      <div className="grid gap-4 lg:grid-cols-2">
+      <div className="grid grid-cols-1 gap-4 lg:grid-cols-2">
         <ValueCard live={live} about={about} />
         <Card title="Shards">
           <div className="min-h-59 p-4">
@@ -53,7 +53,7 @@ export default function Counter({ id }: { id: string }) {
         <ProofCard id={id} />
       </div>
       {about.data && (
-        <div className={`mt-4 grid gap-4 ${reaction ? "xl:grid-cols-[minmax(0,2fr)_minmax(0,1fr)]" : ""}`}>
+        <div className={`mt-4 grid grid-cols-1 gap-4 ${reaction ? "xl:grid-cols-[minmax(0,2fr)_minmax(0,1fr)]" : ""}`}>
           {hasPast && <NewestEvents id={id} kind={reaction?.kind ?? null} />}
           {reaction && <Members item={reaction.item} kind={reaction.kind} />}
         </div>

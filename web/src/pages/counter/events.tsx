@@ -11,7 +11,7 @@ import { Cell, HeadCell } from "../../parts/rows";
 
 const PAGE = 200;
 const EVERY_MS = 2000;
-const COLUMNS = "grid-cols-[5.5rem_minmax(0,1fr)_6rem] md:grid-cols-[7rem_minmax(0,1fr)_8rem_8rem]";
+const COLUMNS = "grid-cols-[4.5rem_minmax(0,1fr)_3.5rem] md:grid-cols-[7rem_minmax(0,1fr)_8rem_8rem]";
 
 /** `kind`: of a reaction, whose events name users. */
 export function NewestEvents({ id, kind }: { id: string; kind: string | null }) {

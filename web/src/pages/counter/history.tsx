@@ -18,7 +18,8 @@ function ValueChart({ points, id }: { points: Point[]; id: string }) {
   return <Chart label={`The value of ${id} over time`} times={times} lines={lines} text={roundText} isFree />;
 }
 
-function AtMoment({ id }: { id: string }) {
+/** `note` is told until somebody has asked. */
+function AtMoment({ id, note }: { id: string; note: string }) {
   const [time, setTime] = useState("");
   const [answer, setAnswer] = useState<string>();
   const [problem, setProblem] = useState<Problem>();
@@ -37,13 +38,13 @@ function AtMoment({ id }: { id: string }) {
   return (
     <form className="flex flex-wrap items-end gap-x-4 gap-y-2 border-t border-line px-4 py-3"
       onSubmit={(event) => { event.preventDefault(); if (time) void look(); }}>
-      <div className="flex min-w-0 items-end gap-2">
+      <div className="flex max-w-full min-w-0 items-end gap-2">
         <Field label="Its value at a moment">
           <input type="datetime-local" step={1} className={fieldLook} value={time} onChange={(event) => setTime(event.target.value)} />
         </Field>
         <Button type="submit" disabled={!time}>Show</Button>
       </div>
-      <p role="status" className="flex min-h-9 items-center text-sm font-medium tabular-nums">{answer}</p>
+      <p role="status" className={`flex min-h-9 items-center text-sm tabular-nums ${answer ? "font-medium" : "text-soft"}`}>{answer ?? note}</p>
       {problem && <Trouble problem={problem} />}
     </form>
   );
@@ -65,8 +66,7 @@ export function History({ id, live, hasPast }: { id: string; live: string | null
     )}>
       {past.problem && <div className="p-4"><Trouble problem={past.problem} /></div>}
       <ValueChart points={points} id={id} />
-      <p className="min-h-5 px-4 pb-3 text-xs text-soft">{past.note}</p>
-      {hasPast ? <AtMoment id={id} /> : (
+      {hasPast ? <AtMoment id={id} note={past.note} /> : (
         <p className="border-t border-line px-4 py-3 text-sm text-soft">
           The chart shows what was seen since you opened this page. This server is one of many nodes: their log is outside of it, and what a counter was can be read there.
         </p>

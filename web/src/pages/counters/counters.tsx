@@ -15,7 +15,7 @@ import { PageTitle } from "../../parts/title";
 import { rowsOf, sorted, type Listed, type Row, type Sort } from "./listed";
 import { askedOf, filterOf, patternOf } from "./search";
 
-const COLUMNS = "grid-cols-[minmax(0,1fr)_7rem_5rem] sm:grid-cols-[minmax(0,1fr)_14rem_7rem_6rem]";
+const COLUMNS = "grid-cols-[minmax(0,1fr)_6rem] sm:gap-x-6 sm:grid-cols-[minmax(0,1fr)_12rem_5rem_5rem]";
 const PAGE = 1000;
 const MOST = 100_000; // more than that nobody looks through
 const TYPING_MS = 300; // each search goes through all that there is: it waits until somebody has typed
@@ -31,7 +31,7 @@ function SortHead({ name, sort, now, isDown, onSort, className = "" }: {
   const isNow = sort === now;
   return (
     <div role="columnheader" aria-sort={isNow ? (isDown ? "descending" : "ascending") : "none"} className={className}>
-      <button type="button" className="inline-flex items-center gap-1 rounded px-1 py-0.5 hover:bg-raised hover:text-ink" onClick={() => onSort(sort)}>
+      <button type="button" className="-mx-1 inline-flex items-center gap-1 rounded px-1 py-0.5 hover:bg-raised hover:text-ink" onClick={() => onSort(sort)}>
         {name}
         <span aria-hidden="true" className={isNow ? "" : "invisible"}>{isDown ? "↓" : "↑"}</span>
       </button>
@@ -45,7 +45,7 @@ function LiveCount({ row }: { row: Row }) {
   if (live === null) return <span className="px-1.5 text-soft">deleted</span>;
   const value = live ?? row.value;
   return (
-    <span key={value} className={`rounded px-1.5 py-1 font-medium ${value === row.value ? "" : "just-changed"}`}>
+    <span key={value} className={`-mr-1.5 rounded px-1.5 py-1 font-medium ${value === row.value ? "" : "just-changed"}`}>
       <Count value={value} className="sm:hidden" />
       <span className="hidden tabular-nums sm:inline" title={exact(value)}>{value.length > 18 ? compact(value) : exact(value)}</span>
     </span>
@@ -128,7 +128,7 @@ export default function Counters() {
                 <SortHead name="Name" sort="id" now={sort} isDown={isDown} onSort={onSort} />
                 <SortHead name="Value" sort="value" now={sort} isDown={isDown} onSort={onSort} className="text-right" />
                 <HeadCell className="hidden sm:block">Kind</HeadCell>
-                <HeadCell>Kept in</HeadCell>
+                <HeadCell className="hidden sm:block">Kept in</HeadCell>
               </>
             }>
             {(row) => (
@@ -138,7 +138,7 @@ export default function Counters() {
                 </Cell>
                 <Cell className="text-right"><LiveCount row={row} /></Cell>
                 <Cell className="hidden sm:block">{row.item === null ? "counter" : "reaction"}</Cell>
-                <Cell><Badge tone={row.isHot ? "accent" : "plain"}>{row.isHot ? "memory" : "store"}</Badge></Cell>
+                <Cell className="hidden sm:block"><Badge tone={row.isHot ? "accent" : "plain"}>{row.isHot ? "memory" : "store"}</Badge></Cell>
               </>
             )}
           </Rows>

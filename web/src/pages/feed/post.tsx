@@ -136,7 +136,7 @@ export function PostCard({ post, user, kinds, known, burstSize, onTouch }: {
             <ReactionButton key={kind} kind={kind} count={shown.isKnown ? shown.counts[kind] ?? "0" : undefined} isHeld={shown.held === kind} isKnown={shown.isKnown}
               onClick={() => { onTouch(post.item); reactions.click(kind); }} />
           ))}
-          {shown.held && <span className="text-xs text-soft">{pastOf(shown.held)} by you</span>}
+          {shown.held && <span className="hidden text-xs text-soft sm:inline">{pastOf(shown.held)} by you</span>}
           <span className="grow" />
           {ours && !ours.isOver ? (
             <Button icon="close" onClick={() => burst.stop()}>Stop</Button>

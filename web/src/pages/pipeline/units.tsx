@@ -28,7 +28,7 @@ export interface Unit {
 }
 
 export const stateTones = { PENDING: "plain", SUCCESS: "good", RETRYING: "warn", FAILED: "bad", DISCARDED: "plain" } as const;
-const COLUMNS = "grid-cols-[6.5rem_minmax(0,1fr)_6rem] md:gap-x-6 md:grid-cols-[7rem_minmax(0,1fr)_11rem_4rem_minmax(0,1fr)]";
+const COLUMNS = "grid-cols-[minmax(0,1fr)_7.5rem] md:gap-x-6 md:grid-cols-[7rem_minmax(0,1fr)_11rem_4rem_minmax(0,1fr)]";
 
 type Totals = Status["pipeline"];
 
@@ -81,8 +81,8 @@ export function Units({ state, totals }: { state: string; totals: Totals | undef
     <Card>
       <form className="flex flex-col gap-3 border-b border-line p-4" onSubmit={(event) => event.preventDefault()}>
         <States state={state} totals={totals} onChoose={(next) => (next ? go("pipeline", next) : go("pipeline"))} />
-        <div className="grid grid-cols-2 gap-3 md:grid-cols-[minmax(0,1fr)_14rem_14rem]">
-          <div className="col-span-2 md:col-span-1">
+        <div className="grid grid-cols-1 gap-3 sm:grid-cols-2 md:grid-cols-[minmax(0,1fr)_14rem_14rem]">
+          <div className="sm:col-span-2 md:col-span-1">
             <Field label="Counter or item">
               <input className={fieldLook} value={counter} spellCheck={false} autoComplete="off" placeholder="all" onChange={(event) => setCounter(event.target.value)} />
             </Field>
@@ -99,18 +99,21 @@ export function Units({ state, totals }: { state: string; totals: Totals | undef
         empty={<Empty icon="pipeline" title="No such events">What is counted shows up here a moment later. <Link to={[]} className="text-accent-text underline">Like something</Link>.</Empty>}
         head={
           <>
-            <HeadCell>State</HeadCell><HeadCell>Counter</HeadCell><HeadCell className="text-right md:text-left">Change</HeadCell>
+            <HeadCell className="order-last text-right md:order-none md:text-left">State</HeadCell><HeadCell>Counter</HeadCell><HeadCell className="hidden md:block">Change</HeadCell>
             <HeadCell className="hidden text-right md:block">Events</HeadCell><HeadCell className="hidden md:block">When, and what comes next</HeadCell>
           </>
         }>
         {(unit) => (
           <>
-            <Cell><Badge tone={stateTones[unit.state as keyof typeof stateTones] ?? "plain"}>{unit.state}</Badge></Cell>
+            <Cell className="order-last text-right md:order-none md:text-left">
+              <Badge tone={stateTones[unit.state as keyof typeof stateTones] ?? "plain"}>{unit.state}</Badge>
+              <p className="truncate text-xs tabular-nums md:hidden">{changeText(unit.delta)}</p>
+            </Cell>
             <Cell>
               <p className="truncate font-mono text-xs" title={unit.counter}>{unit.counter}</p>
               <p className="truncate text-xs text-soft md:hidden">{whatComesNext(unit)}</p>
             </Cell>
-            <Cell className="text-right tabular-nums md:text-left"><span title={changeText(unit.delta)}>{changeText(unit.delta)}</span></Cell>
+            <Cell className="hidden tabular-nums md:block"><span title={changeText(unit.delta)}>{changeText(unit.delta)}</span></Cell>
             <Cell className="hidden text-right tabular-nums md:block">{exact(String(unit.events))}</Cell>
             <Cell className="hidden text-soft md:block"><span title={`${moment(unit.created)} ${unit.reason ?? ""}`}>{whatComesNext(unit)}</span></Cell>
           </>
