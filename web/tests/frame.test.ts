@@ -4,7 +4,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { checkAccess, checkStill, failing, forgetShifts, open, reaction, tabTo, Tallyd } from "./lab";
+import { checkAccess, checkStill, failing, forgetShifts, open, phone, reaction, tabTo, Tallyd } from "./lab";
 
 const DOWN = /ERR_|Failed to load/;
 let tallyd: Tallyd;
@@ -141,6 +141,26 @@ describe("going somewhere", () => {
     await expect.poll(() => isFocused(page, "h1")).toBe(true);
     await page.keyboard.press("Tab");
     expect(await isFocused(page, "input[type=search]")).toBe(true);
+  });
+});
+
+describe("a phone", () => {
+  it("never hides what has the focus under its header or its navigation", async () => {
+    const page = await open(at("/counters/video1%2Flike"), phone);
+    await expect.poll(() => page.getByRole("link", { name: "user7", exact: true }).count()).toBeGreaterThan(0);
+    const hidden: string[] = [];
+    for (const key of [...Array<string>(20).fill("Tab"), ...Array<string>(20).fill("Shift+Tab")]) {
+      await page.keyboard.press(key);
+      const name = await page.evaluate(() => {
+        const focused = document.activeElement!;
+        const { left, top, width, height } = focused.getBoundingClientRect();
+        if (!focused.closest("main") || height > 100) return "";
+        const seen = document.elementFromPoint(left + width / 2, top + height / 2);
+        return seen && (focused.contains(seen) || seen.contains(focused)) ? "" : focused.outerHTML.slice(0, 100);
+      });
+      if (name) hidden.push(name);
+    }
+    expect(hidden).toEqual([]);
   });
 });
 

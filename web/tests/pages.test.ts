@@ -255,6 +255,7 @@ describe("the overview", () => {
   });
 
   it("shows more or less of the past, also of the time before it was opened", async () => {
+    await expect.poll(async () => (await tallyd.call<{ columns: { time: number[] } }>("GET", "/v1/figures")).columns.time.length).toBeGreaterThan(3);
     const opened = Date.now();
     const page = await open(at("/overview"));
     const drawn = page.getByRole("img", { name: /^Operations per second/ });
@@ -264,7 +265,7 @@ describe("the overview", () => {
     await page.mouse.move(box.x + 62, box.y + 40); // at the left edge of the drawing
     const told = page.getByRole("region", { name: "Operations per second" }).getByText(/^\d\d:\d\d:\d\d$/);
     const first = await told.innerText();
-    const clock = await page.evaluate((time) => new Date(time).toLocaleTimeString(undefined, { hour12: false }), opened - 5000);
+    const clock = await page.evaluate((time) => new Date(time).toLocaleTimeString(undefined, { hour12: false }), opened - 1000);
     expect(first < clock, `${first} is before ${clock}`).toBe(true);
     await tabTo(page, page.getByLabel("Charts show"));
     await page.keyboard.press("ArrowUp");
@@ -297,7 +298,7 @@ describe.each(forms)("%s", (name, options) => {
   it.each(pages)("%s is accessible, fits and does not jump", async (place) => {
     const page = await open(at(place), options);
     await expect.poll(() => page.getByRole("heading", { level: 1 }).count()).toBe(1);
-    await page.waitForTimeout(1200); // live values, and what is asked for every second, have come
+    await page.waitForTimeout(name === "dark" ? 300 : 1000); // live values, and what is asked for every second, have come
     await checkStill(page);
     await checkFits(page);
     if (name !== "wide") await checkAccess(page);

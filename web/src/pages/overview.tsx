@@ -53,7 +53,7 @@ function Health({ status }: { status: Status | undefined }) {
   ];
   return (
     <section aria-label="Health" className="rounded-xl border border-line bg-panel">
-      <div className="flex min-h-16 flex-wrap items-center gap-x-6 gap-y-2 border-b border-line px-4 py-3">
+      <div className="flex min-h-23 flex-wrap items-center gap-x-6 gap-y-2 border-b border-line px-4 py-3 sm:min-h-16">
         <p className="flex items-center gap-3 font-semibold">
           <span className={`grid size-9 place-items-center rounded-full ${verdictLooks[tone] ?? "bg-raised text-soft"}`}><Icon name={tone === "good" ? "check" : "warning"} /></span>
           {text}
