@@ -7,7 +7,7 @@ import { usePaged } from "../lib/pages";
 import { go, Link } from "../lib/router";
 import { Badge, Button, Card, Empty, Field, fieldLook } from "../parts/basics";
 import { Confirm } from "../parts/dialog";
-import { PagedRows } from "../parts/paged";
+import { PagedList } from "../parts/paged";
 import { Cell, HeadCell } from "../parts/rows";
 import { TaskNote } from "../parts/task";
 import { PageTitle } from "../parts/title";
@@ -34,7 +34,7 @@ function Reactions({ user }: { user: string }) {
     <div className="flex flex-col gap-4">
       {task !== undefined && <TaskNote task={task} onDone={held.reload} />}
       <Card title={user} aside={<Button look="danger" onClick={() => setAsked(true)}>Erase this user</Button>}>
-        <PagedRows label={`Reactions of ${user}`} paged={held} things="reactions" rowHeight={44} columns={COLUMNS} keyOf={(row) => row.item}
+        <PagedList label={`Reactions of ${user}`} paged={held} things="reactions" rowHeight={44} columns={COLUMNS} keyOf={(row) => row.item}
           empty={<Empty icon="users" title="No reactions">This user holds no reaction on anything, or was never here.</Empty>}
           head={<><HeadCell>Item</HeadCell><HeadCell>Reaction</HeadCell></>}>
           {(row) => (
@@ -47,7 +47,7 @@ function Reactions({ user }: { user: string }) {
               <Cell><Badge tone="accent">{row.reaction}</Badge></Cell>
             </>
           )}
-        </PagedRows>
+        </PagedList>
       </Card>
       {isAsked && (
         <Confirm title={`Erase ${user}?`} action="Erase" word={user} onConfirm={erase} onClose={() => setAsked(false)}>

@@ -18,7 +18,7 @@ export function WaitingRows({ label }: { label: string }) {
 }
 
 /** `things` is what the rows are, in the plural: "members". `note` follows their number. */
-export function PagedRows<T>({ label, paged, things, note = "", empty, ...rest }: {
+export function PagedList<T>({ label, paged, things, note = "", empty, ...rest }: {
   label: string;
   paged: Paged<T>;
   things: string;

@@ -6,7 +6,7 @@ import { clock, exact, moment } from "../../lib/format";
 import { usePaged } from "../../lib/pages";
 import { Link } from "../../lib/router";
 import { Badge, Card, Empty } from "../../parts/basics";
-import { PagedRows } from "../../parts/paged";
+import { PagedList } from "../../parts/paged";
 import { Cell, HeadCell } from "../../parts/rows";
 
 const PAGE = 200;
@@ -21,7 +21,7 @@ export function NewestEvents({ id, kind }: { id: string; kind: string | null }) 
   }, id, EVERY_MS);
   return (
     <Card title="Newest events" aside={<Badge tone="good">live</Badge>}>
-      <PagedRows label="Newest events" paged={events} things="events" rowHeight={40} columns={COLUMNS} keyOf={(event) => `${event.origin}-${event.sequence}`}
+      <PagedList label="Newest events" paged={events} things="events" rowHeight={40} columns={COLUMNS} keyOf={(event) => `${event.origin}-${event.sequence}`}
         empty={<Empty icon="pipeline" title="No events yet" />}
         head={
           <>
@@ -41,7 +41,7 @@ export function NewestEvents({ id, kind }: { id: string; kind: string | null }) 
             <Cell className="hidden text-right text-xs text-soft tabular-nums md:block">{event.origin} / {exact(String(event.sequence))}</Cell>
           </>
         )}
-      </PagedRows>
+      </PagedList>
     </Card>
   );
 }

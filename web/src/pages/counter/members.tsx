@@ -4,7 +4,7 @@ import { call, path, query, type Page } from "../../lib/api";
 import { usePaged } from "../../lib/pages";
 import { Link } from "../../lib/router";
 import { Card, Empty } from "../../parts/basics";
-import { PagedRows } from "../../parts/paged";
+import { PagedList } from "../../parts/paged";
 import { Cell, HeadCell } from "../../parts/rows";
 
 const PAGE = 200;
@@ -17,10 +17,10 @@ export function Members({ item, kind }: { item: string; kind: string }) {
   }, `${item}/${kind}`, EVERY_MS);
   return (
     <Card title="Members" aside={<span className="text-xs text-soft">users who hold “{kind}”</span>}>
-      <PagedRows label="Members" paged={members} things="members" rowHeight={40} columns="grid-cols-1" keyOf={(user) => user}
+      <PagedList label="Members" paged={members} things="members" rowHeight={40} columns="grid-cols-1" keyOf={(user) => user}
         empty={<Empty icon="users" title="Nobody" />} head={<HeadCell>User</HeadCell>}>
         {(user) => <Cell><Link to={["users", user]} className="font-mono text-accent-text hover:underline">{user}</Link></Cell>}
-      </PagedRows>
+      </PagedList>
     </Card>
   );
 }

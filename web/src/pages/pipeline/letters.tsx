@@ -7,7 +7,7 @@ import { usePaged } from "../../lib/pages";
 import { Button, Card, Empty } from "../../parts/basics";
 import { Confirm } from "../../parts/dialog";
 import { notify } from "../../parts/notices";
-import { PagedRows } from "../../parts/paged";
+import { PagedList } from "../../parts/paged";
 import { Cell, HeadCell } from "../../parts/rows";
 import { Inspect, type Letter } from "./letter";
 
@@ -89,7 +89,7 @@ export function DeadLetters() {
           ))}
         </div>
       </div>
-      <PagedRows label="Dead letters" paged={letters} things="dead letters" rowHeight={48} columns={COLUMNS} keyOf={(letter) => letter.event_id}
+      <PagedList label="Dead letters" paged={letters} things="dead letters" rowHeight={48} columns={COLUMNS} keyOf={(letter) => letter.event_id}
         empty={<Empty icon="check" title="No dead letters">Nothing that was counted has been refused by the store.</Empty>}
         head={
           <>
@@ -117,7 +117,7 @@ export function DeadLetters() {
             </Cell>
           </>
         )}
-      </PagedRows>
+      </PagedList>
       {inspected && <Inspect id={inspected} onClose={() => setInspected(undefined)} />}
       {plan && (
         <Confirm title={`${titleOf(plan)}?`} action={questions[plan.verb].action} onConfirm={() => carryOut(plan)} onClose={() => setPlan(undefined)}>

@@ -7,7 +7,7 @@ import { usePaged } from "../../lib/pages";
 import { go, Link } from "../../lib/router";
 import type { Status } from "../../lib/status";
 import { Badge, Card, Empty, Field, fieldLook } from "../../parts/basics";
-import { PagedRows } from "../../parts/paged";
+import { PagedList } from "../../parts/paged";
 import { Cell, HeadCell } from "../../parts/rows";
 
 const EVERY_MS = 2000;
@@ -95,7 +95,7 @@ export function Units({ state, totals }: { state: string; totals: Totals | undef
           </Field>
         </div>
       </form>
-      <PagedRows label="Events" paged={units} things="units" note="; a unit is what one batch adds to one counter" rowHeight={48} columns={COLUMNS} keyOf={(unit) => unit.event_id}
+      <PagedList label="Events" paged={units} things="units" note="; a unit is what one batch adds to one counter" rowHeight={48} columns={COLUMNS} keyOf={(unit) => unit.event_id}
         empty={<Empty icon="pipeline" title="No such events">What is counted shows up here a moment later. <Link to={[]} className="text-accent-text underline">Like something</Link>.</Empty>}
         head={
           <>
@@ -118,7 +118,7 @@ export function Units({ state, totals }: { state: string; totals: Totals | undef
             <Cell className="hidden text-soft md:block"><span title={`${moment(unit.created)} ${unit.reason ?? ""}`}>{whatComesNext(unit)}</span></Cell>
           </>
         )}
-      </PagedRows>
+      </PagedList>
     </Card>
   );
 }
