@@ -67,8 +67,17 @@ describe("counters", () => {
 
   it("are recounted together, with a task that ends", async () => {
     const page = await open(at("/counters"));
+    const half = { id: 1, kind: "recount", state: "running", done: 40, all: 100, unit: "counters", started: "", ended: null, text: "", found: 0, lines: [] };
+    let asked = 0;
+    await page.route(/\/v1\/tasks\//, (route) => (++asked <= 5 ? route.fulfill({ json: half }) : route.continue()));
     await page.getByRole("button", { name: "Recount these" }).click();
-    await expect.poll(() => page.getByText("counted anew", { exact: false }).innerText(), { timeout: 15_000 }).toContain("0 differ");
+    await expect.poll(() => page.getByText("40 of 100 counters").count()).toBe(1);
+    expect(await page.getByRole("progressbar", { name: "Progress" }).getAttribute("value")).toBe("40");
+    await expect.poll(() => page.getByText("counted anew", { exact: false }).innerText()).toContain("0 differ");
+    await page.waitForTimeout(500);
+    const askedInAll = asked;
+    await page.waitForTimeout(1500);
+    expect(asked).toBe(askedInAll); // it is over: nobody asks any more
   });
 
   it("are not recounted when the server refuses, and it says so", async () => {
