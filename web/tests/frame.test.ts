@@ -117,6 +117,7 @@ describe("going somewhere", () => {
     const page = await open(tallyd.url, { viewport: { width: 1280, height: 500 } });
     await expect.poll(() => page.title()).toBe("Feed · Tally");
     expect(await isFocused(page, "body")).toBe(true);
+    await expect.poll(() => reaction(page, "post-cat", "like").isEnabled()).toBe(true);
     await page.mouse.wheel(0, 600);
     await expect.poll(() => page.evaluate(() => window.scrollY)).toBeGreaterThan(0);
     for (const name of ["Overview", "Counters", "Pipeline", "Users", "Feed"]) {
@@ -131,11 +132,12 @@ describe("going somewhere", () => {
 
   it("needs no mouse", async () => {
     const page = await open(tallyd.url);
+    await heading(page).waitFor();
     await page.keyboard.press("Tab");
     await page.keyboard.press("Enter"); // skip to the content
     expect(await isFocused(page, "#main")).toBe(true);
-    await page.keyboard.press("Shift+Tab");
     await page.reload();
+    await heading(page).waitFor();
     await tabTo(page, page.getByRole("link", { name: "Counters" }).first());
     await page.keyboard.press("Enter");
     await expect.poll(() => isFocused(page, "h1")).toBe(true);

@@ -172,6 +172,7 @@ export async function checkStill(page: Page): Promise<void> {
 
 /** With the keyboard alone. */
 export async function tabTo(page: Page, target: Locator): Promise<void> {
+  await target.waitFor();
   for (let i = 0; i < 60; i++) {
     await page.keyboard.press("Tab");
     if (await target.evaluate((element) => element === document.activeElement)) return;

@@ -70,7 +70,7 @@ function Health({ status }: { status: Status | undefined }) {
       </div>
       <dl className="grid grid-cols-2 gap-x-4 gap-y-3 px-4 py-3 sm:grid-cols-3 xl:grid-cols-6">
         {rows.map(([name, value, note]) => (
-          <div key={name} className="min-h-13 min-w-0 break-words">
+          <div key={name} className="min-h-13 min-w-0 break-words xl:min-h-17 min-[88rem]:min-h-13">
             <dt className="text-xs text-soft">{name}</dt>
             <dd className="text-sm font-medium">{value ?? <Waiting />}</dd>
             <dd className="text-xs text-soft">{note}</dd>

@@ -49,7 +49,7 @@ export function Way({ stations, isColumn = false }: { stations: Station[]; isCol
   return (
     <ol aria-label="The way of an event" className={`grid gap-y-4 ${row("md:grid-cols-5 md:gap-x-5")}`}>
       {stations.map((station, i) => (
-        <li key={station.name} className={`relative grid ${isColumn ? "grid-cols-[2.25rem_minmax(0,1fr)_8rem]" : "grid-cols-[2.25rem_minmax(0,1fr)_9.5rem]"} items-center gap-x-3
+        <li key={station.name} className={`relative grid ${isColumn ? "grid-cols-[2.25rem_minmax(0,1fr)_8.75rem]" : "grid-cols-[2.25rem_minmax(0,1fr)_9.5rem]"} items-center gap-x-3
           ${row("md:block md:rounded-xl md:border md:border-line md:bg-panel md:p-4")}`}>
           {i > 0 && (
             <span aria-hidden="true" className={`flow absolute -top-4 left-[1.0625rem] h-4 w-0.5 ${station.isMoving ? "flow-moves" : ""}

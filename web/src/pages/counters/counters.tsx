@@ -45,7 +45,7 @@ function LiveCount({ row }: { row: Row }) {
   if (live === null) return <span className="px-1.5 text-soft">deleted</span>;
   const value = live ?? row.value;
   return (
-    <span key={value} className={`-mr-1.5 rounded px-1.5 py-1 font-medium ${value === row.value ? "" : "just-changed"}`}>
+    <span key={value} className={`rounded px-1.5 py-1 font-medium ${value === row.value ? "" : "just-changed"}`}>
       <Count value={value} className="sm:hidden" />
       <span className="hidden tabular-nums sm:inline" title={exact(value)}>{value.length > 18 ? compact(value) : exact(value)}</span>
     </span>
@@ -126,7 +126,7 @@ export default function Counters() {
             head={
               <>
                 <SortHead name="Name" sort="id" now={sort} isDown={isDown} onSort={onSort} />
-                <SortHead name="Value" sort="value" now={sort} isDown={isDown} onSort={onSort} className="text-right" />
+                <SortHead name="Value" sort="value" now={sort} isDown={isDown} onSort={onSort} className="pr-1.5 text-right" />
                 <HeadCell className="hidden sm:block">Kind</HeadCell>
                 <HeadCell className="hidden sm:block">Kept in</HeadCell>
               </>
