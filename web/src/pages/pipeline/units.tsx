@@ -32,6 +32,8 @@ const COLUMNS = "grid-cols-[minmax(0,1fr)_7.5rem] md:gap-x-6 md:grid-cols-[7rem_
 
 type Totals = Status["pipeline"];
 
+const counted = ["PENDING", "SUCCESS", "RETRYING", "FAILED"]; // there is room for their numbers before they are known
+
 /** How many of a state there are now; of those that are over, in all. */
 function countOf(state: string, totals: Totals | undefined): number | undefined {
   if (!totals) return undefined;
@@ -56,7 +58,9 @@ function States({ state, totals, onChoose }: { state: string; totals: Totals | u
             className={`inline-flex h-9 items-center gap-2 rounded-lg border px-3 text-xs font-medium
               ${state === name ? "border-accent bg-accent-soft text-accent-text" : "border-line text-soft hover:bg-raised hover:text-ink"}`}>
             {name || "All"}
-            {count !== undefined && <span className="tabular-nums" title={exact(String(count))}>{compact(String(count))}</span>}
+            {counted.includes(name) && (
+              <span className="min-w-7 text-left tabular-nums" title={count === undefined ? undefined : exact(String(count))}>{count === undefined ? "–" : compact(String(count))}</span>
+            )}
           </button>
         );
       })}
