@@ -1,7 +1,7 @@
 // What a counter was: as it was seen since the page was opened, or as the log has it.
 
 import { useEffect, useRef, useState } from "react";
-import { asProblem, call, path, query, type Problem } from "./api";
+import { asProblem, call, path, Problem, query } from "./api";
 
 export interface Point {
   time: number; // in milliseconds
@@ -65,9 +65,8 @@ async function valueAt(id: string, time: number, signal: AbortSignal): Promise<n
     const { value } = await call<{ value: string }>(path("/v1/counters/", id, `/at${query({ time })}`), { signal });
     return Number(value);
   } catch (error) {
-    const problem = asProblem(error);
-    if (problem.status === 404) return null;
-    if (problem.type === "/problems/out-of-range") return undefined;
+    if (error instanceof Problem && error.status === 404) return null;
+    if (error instanceof Problem && error.type === "/problems/out-of-range") return undefined;
     throw error;
   }
 }
