@@ -38,6 +38,12 @@ if [ -n "$why" ]; then
     exit 0
 fi
 
+if is_newer $installed web/package-lock.json; then # also the tests of the page need them
+    say "installing what web/package-lock.json names"
+    npm --prefix web ci --no-audit --no-fund --loglevel=error >&2
+    touch $installed
+fi
+
 if [ -e $out/page_files.c ] &&
     ! is_newer $out/stamp web/src web/public web/tools web/index.html web/*.json web/*.ts; then
     exit 0
@@ -45,11 +51,6 @@ fi
 
 mkdir -p $out
 touch $out/stamp.next # what changes from now on is for the next build
-if is_newer $installed web/package-lock.json; then
-    say "installing what web/package-lock.json names"
-    npm --prefix web ci --no-audit --no-fund --loglevel=error >&2
-    touch $installed
-fi
 say "building"
 if ! npm --prefix web run --silent build >$out/build.txt 2>&1; then
     cat $out/build.txt >&2

@@ -1,6 +1,6 @@
 // The frame around all pages: where one is, where one can go, and whether the server is there.
 
-import { lazy, Suspense, useEffect, useState } from "react";
+import { Suspense, useEffect, useState } from "react";
 import { ask, hasPassword, setPassword } from "./lib/api";
 import { burst, useBurst } from "./lib/burst";
 import { changes } from "./lib/changes";
@@ -8,16 +8,18 @@ import { exact } from "./lib/format";
 import { useStored, useStreamState } from "./lib/hooks";
 import { Link, usePlace } from "./lib/router";
 import { Button, Field, fieldLook } from "./parts/basics";
+import { Boundary, lazily } from "./parts/chunk";
 import { Dialog } from "./parts/dialog";
 import { Icon, type IconName } from "./parts/icons";
 import { Notices } from "./parts/notices";
-import { Feed } from "./pages/feed";
+import { PageTitle } from "./parts/title";
+import { Feed } from "./pages/feed/feed";
 
-const Overview = lazy(() => import("./pages/overview"));
-const Counters = lazy(() => import("./pages/counters"));
-const Counter = lazy(() => import("./pages/counter"));
-const Pipeline = lazy(() => import("./pages/pipeline"));
-const Users = lazy(() => import("./pages/users"));
+const Overview = lazily(() => import("./pages/overview"));
+const Counters = lazily(() => import("./pages/counters/counters"));
+const Counter = lazily(() => import("./pages/counter/counter"));
+const Pipeline = lazily(() => import("./pages/pipeline/pipeline"));
+const Users = lazily(() => import("./pages/users"));
 
 const places: { to: string; name: string; icon: IconName }[] = [
   { to: "", name: "Feed", icon: "feed" },
@@ -127,22 +129,37 @@ function SignIn() {
   );
 }
 
+function DownNote() {
+  return (
+    <div role="alert" className="pointer-events-auto flex items-start gap-3 rounded-lg border border-bad bg-bad-soft px-4 py-3 text-sm text-bad shadow-lg">
+      <Icon name="warning" />
+      <p className="min-w-0 flex-1"><b className="font-medium">The server cannot be reached.</b> What you see may be old; the page goes on by itself when it is back.</p>
+    </div>
+  );
+}
+
 /** A burst goes on while one looks at what it does. */
 function BurstNote() {
   const [page] = usePlace();
   const state = useBurst();
   if (!state || page === undefined) return null; // the feed has it beside the post
   return (
-    <div className="sticky top-14 z-20 flex flex-wrap items-center gap-x-4 gap-y-1 border-b border-line bg-accent-soft px-4 py-2 text-sm text-accent-text lg:top-0 lg:px-8">
-      <span className="min-w-0 font-medium break-words">{state.item} goes viral</span>
-      <progress className="bar max-w-48 min-w-20 flex-1" max={state.wanted} value={state.sent} aria-label="Likes sent" />
-      <span className="tabular-nums">{exact(String(state.sent))} of {exact(String(state.wanted))} likes</span>
-      <Link to={["counters", `${state.item}/like`]} className="underline">Shards</Link>
-      <Link to={["pipeline"]} className="underline">Pipeline</Link>
-      <button type="button" className="rounded px-2 py-1 font-medium hover:bg-panel" onClick={() => (state.isOver ? burst.forget() : burst.stop())}>
-        {state.isOver ? "Close" : "Stop"}
-      </button>
-    </div>
+    <section aria-label="Going viral" className="pointer-events-auto flex flex-col gap-2 rounded-lg border border-line bg-panel px-4 py-3 text-sm shadow-lg">
+      <div className="flex items-center justify-between gap-4">
+        <p className="min-w-0 truncate font-medium" title={state.item}>{state.item} goes viral</p>
+        <button type="button" className="-my-1 rounded px-2 py-1 font-medium text-accent-text hover:bg-raised" onClick={() => (state.isOver ? burst.forget() : burst.stop())}>
+          {state.isOver ? "Close" : "Stop"}
+        </button>
+      </div>
+      <progress className="bar" max={state.wanted} value={state.sent} aria-label="Likes sent" />
+      <div className="flex flex-wrap items-center justify-between gap-x-4 gap-y-1 text-xs">
+        <span className="text-soft tabular-nums">{exact(String(state.sent))} of {exact(String(state.wanted))} likes</span>
+        <span className="flex gap-4 font-medium text-accent-text">
+          <Link to={["counters", `${state.item}/like`]} className="hover:underline">Shards</Link>
+          <Link to={["pipeline"]} className="hover:underline">Pipeline</Link>
+        </span>
+      </div>
+    </section>
   );
 }
 
@@ -160,12 +177,13 @@ function Here() {
     case "users":
       return <Users user={id} />;
     default:
-      return <p>There is no such page. <Link to={[]} className="text-accent-text underline">To the feed</Link></p>;
+      return <PageTitle title="There is no such page">Somebody may have mistyped it. <Link to={[]} className="text-accent-text underline">To the feed</Link></PageTitle>;
   }
 }
 
 export function App() {
   const isUp = useServer();
+  const place = usePlace();
   return (
     <div className="min-h-dvh lg:grid lg:grid-cols-[13rem_minmax(0,1fr)]">
       <a href="#main" className="sr-only focus:not-sr-only focus:absolute focus:z-50 focus:m-2 focus:rounded focus:bg-panel focus:p-2"
@@ -185,21 +203,22 @@ export function App() {
         </div>
       </header>
       <div className="lg:col-start-2">
-        {!isUp && (
-          <div role="alert" className="sticky top-14 z-20 border-b border-line bg-bad-soft px-4 py-2 text-sm font-medium text-bad lg:top-0">
-            The server cannot be reached. What you see may be old; the page goes on by itself when it is back.
-          </div>
-        )}
-        <BurstNote />
-        <main id="main" tabIndex={-1} className="mx-auto w-full max-w-7xl px-4 pt-6 pb-24 outline-none lg:px-8 lg:pb-10">
-          <Suspense fallback={<p className="text-sm text-soft">Loading…</p>}>
-            <Here />
-          </Suspense>
+        <main id="main" tabIndex={-1} className="mx-auto w-full max-w-[96rem] px-4 pt-6 pb-24 outline-none lg:px-8 lg:pb-10">
+          <Boundary place={place.join("/")}>
+            <Suspense fallback={<p className="text-sm text-soft">{isUp ? "Loading…" : "This page comes as soon as the server is back."}</p>}>
+              <Here />
+            </Suspense>
+          </Boundary>
         </main>
       </div>
       <nav aria-label="Pages" className="fixed inset-x-0 bottom-0 z-30 border-t border-line bg-panel px-1 lg:hidden"><Places look="bottom" /></nav>
+      {/* What comes up by itself lies over the page: nothing that somebody reads is pushed away by it. */}
+      <div className="pointer-events-none fixed inset-x-4 bottom-18 z-40 flex flex-col gap-2 sm:left-auto sm:w-96 lg:bottom-4">
+        {!isUp && <DownNote />}
+        <BurstNote />
+        <Notices />
+      </div>
       <SignIn />
-      <Notices />
     </div>
   );
 }

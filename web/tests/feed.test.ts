@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { checkAccess, checkFits, open, phone, reaction, Tallyd } from "./lab";
+import { checkAccess, checkFits, checkStill, open, phone, reaction, Tallyd, wide } from "./lab";
 
 const ITEM = "post-aurora";
 let tallyd: Tallyd;
@@ -114,9 +114,11 @@ it("works with the keyboard alone", async () => {
   await expect.poll(async () => (await tallyd.call<{ value: string }>("GET", "/v1/counters/post-sourdough%2Flike")).value).toBe("1");
 });
 
-it.each([["light", {}], ["dark", { colorScheme: "dark" as const }], ["phone", phone]])("is accessible and fits: %s", async (_name, options) => {
+it.each([["light", {}], ["dark", { colorScheme: "dark" as const }], ["phone", phone], ["wide", wide]])("is accessible, fits and does not jump: %s", async (_name, options) => {
   const page = await open(tallyd.url, options);
   await expect.poll(() => reaction(page, ITEM, "like").isEnabled()).toBe(true);
+  await page.waitForTimeout(1200);
+  await checkStill(page);
   await checkAccess(page);
   await checkFits(page);
 });

@@ -7,7 +7,7 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { chromium, type Browser, type BrowserContextOptions, type Page } from "playwright-core";
+import { chromium, type Browser, type BrowserContextOptions, type Locator, type Page } from "playwright-core";
 import { afterAll, afterEach, expect } from "vitest";
 
 const program = process.env.TALLYD ?? join(dirname(fileURLToPath(import.meta.url)), "../../build/tallyd");
@@ -136,11 +136,63 @@ export async function open(url: string, options: BrowserContextOptions = {}, exp
     if (new URL(request.url()).hostname !== "127.0.0.1") complaints.push(`asks ${request.url()}`);
   });
   opened.push({ page, complaints });
+  await page.addInitScript(watchShifts);
   await page.goto(url);
   return page;
 }
 
+/** The server refuses what matches, until it is told to go on. */
+export async function failing(page: Page, url: RegExp, status: number, title = "Not today"): Promise<() => Promise<void>> {
+  await page.route(url, (route) => route.fulfill({ status, contentType: "application/problem+json", body: JSON.stringify({ title }) }));
+  return () => page.unroute(url);
+}
+
+export const wide: BrowserContextOptions = { viewport: { width: 2560, height: 1300 } };
 export const phone: BrowserContextOptions = { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true };
+
+interface Shifting {
+  shifts: { value: number; what: string }[];
+}
+
+/** In the page, from its beginning: notes what moves though nobody has done anything. */
+function watchShifts(): void {
+  type Shift = PerformanceEntry & { value: number; hadRecentInput: boolean; sources: { node: Node | null }[] };
+  const shifts: Shifting["shifts"] = ((window as unknown as Shifting).shifts = []);
+  new PerformanceObserver((list) => {
+    for (const entry of list.getEntries() as Shift[]) {
+      if (entry.hadRecentInput) continue;
+      const what = entry.sources.map(({ node }) => (node instanceof Element ? node.outerHTML : node?.textContent ?? "").slice(0, 120)).join(" | ");
+      shifts.push({ value: entry.value, what });
+    }
+  }).observe({ type: "layout-shift", buffered: true });
+}
+
+/** What has moved so far is forgotten: of interest is what comes now. */
+export async function forgetShifts(page: Page): Promise<void> {
+  await page.evaluate(() => ((window as unknown as Shifting).shifts.length = 0));
+}
+
+/** Nothing has jumped: their sum is far below the 0.1 that is called good. */
+export async function checkStill(page: Page): Promise<void> {
+  const shifts = await page.evaluate(() => (window as unknown as Shifting).shifts);
+  const sum = shifts.reduce((before, shift) => before + shift.value, 0);
+  expect(sum, `what has moved: ${JSON.stringify(shifts.filter((shift) => shift.value > 0.001))}`).toBeLessThan(0.02);
+}
+
+/** With the keyboard alone. */
+export async function tabTo(page: Page, target: Locator): Promise<void> {
+  await target.waitFor();
+  for (let i = 0; i < 60; i++) {
+    await page.keyboard.press("Tab");
+    if (await target.evaluate((element) => element === document.activeElement)) return;
+  }
+  throw new Error("the keyboard does not reach it");
+}
+
+/** What a field of date and time takes: the time of day where the browser is. */
+export function fieldTime(page: Page, time: number): Promise<string> {
+  return page.evaluate((ms) => new Date(ms - new Date(ms).getTimezoneOffset() * 60_000).toISOString().slice(0, 19), time);
+}
 
 /** WCAG 2.1 A and AA, by axe. */
 export async function checkAccess(page: Page): Promise<void> {
@@ -153,10 +205,10 @@ export async function checkAccess(page: Page): Promise<void> {
   expect(found).toEqual([]);
 }
 
-/** Nothing sticks out to the side. */
+/** Nothing sticks out to the side. A phone makes the page smaller until it fits: it is held against the screen. */
 export async function checkFits(page: Page): Promise<void> {
-  const [wide, room] = await page.evaluate(() => [document.documentElement.scrollWidth, document.documentElement.clientWidth]);
-  expect(wide).toBeLessThanOrEqual(room!);
+  const wide = await page.evaluate(() => document.documentElement.scrollWidth);
+  expect(wide).toBeLessThanOrEqual(page.viewportSize()!.width);
 }
 
 export function reaction(page: Page, item: string, kind: string) {

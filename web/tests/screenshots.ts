@@ -58,9 +58,9 @@ async function recount(page: Page): Promise<void> {
 
 const places: { name: string; place: string; before?: (page: Page) => Promise<void>; inReadme?: boolean }[] = [
   { name: "feed", place: "/", before: goViral, inReadme: true },
+  { name: "counter", place: "/counters/post-sourdough%2Flike", before: recount, inReadme: true }, // while it is still spread
   { name: "overview", place: "/overview", inReadme: true },
   { name: "counters", place: "/counters" },
-  { name: "counter", place: "/counters/post-sourdough%2Flike", before: recount, inReadme: true },
   { name: "counter-plain", place: "/counters/views%3Aaurora-4k" },
   { name: "pipeline", place: "/pipeline" },
   { name: "dead-letters", place: "/pipeline/dead-letters" },
@@ -90,6 +90,7 @@ it.each(sizes)("%s", async (size, options) => {
     await page.waitForTimeout(1500);
     if (inReadme && size === "light") writeFileSync(join(readme, `${name}.webp`), await compressed(page));
     await fitHeight(page);
+    await fitHeight(page); // lists grow with the window
     await page.screenshot({ path: join(folder, `${name}-${size}.png`) });
     await page.context().close();
   }

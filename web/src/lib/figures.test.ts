@@ -11,14 +11,24 @@ it("puts newer samples behind those that are there", () => {
 });
 
 it("keeps an hour", () => {
-  const times = Array.from({ length: 4000 }, (_, i) => i);
+  const times = Array.from({ length: 4000 }, (_, i) => i * 1000);
   const all = joined(noSamples(), { time: times });
   expect(all.time).toHaveLength(3600);
-  expect(all.time[0]).toBe(400);
-  expect(recent(all, 60).time[0]).toBe(3940);
+  expect(all.time[0]).toBe(400_000);
+  expect(recent(all, 60).time[0]).toBe(3_940_000);
 });
 
 it("is the same when nothing is new", () => {
   const before = joined(noSamples(), { time: [1] });
   expect(joined(before, { time: [] })).toBe(before);
+});
+
+it("counts seconds and not samples: while the server was down there were none", () => {
+  const all = joined(joined(noSamples(), { time: [1000, 2000] }), { time: [90_000, 91_000] });
+  expect(recent(all, 60).time).toEqual([90_000, 91_000]);
+});
+
+it("begins anew when the server's clock was set back", () => {
+  const all = joined(joined(noSamples(), { time: [5000, 6000] }), { time: [2000, 3000] });
+  expect(all.time).toEqual([2000, 3000]);
 });

@@ -1,25 +1,26 @@
 // What a counter was: as it was seen since the page was opened, or as the log has it.
 
 import { useEffect, useRef, useState } from "react";
-import { asProblem, call, path, query, type Problem } from "./api";
+import { asProblem, call, path, Problem, query } from "./api";
 
 export interface Point {
   time: number; // in milliseconds
-  value: number; // a chart draws no more digits than a double has
+  value: number | null; // a chart draws no more digits than a double has; null = there was no such counter
 }
 
-export const spans = {
+export const pastSpans = {
   here: { title: "since you opened this page", s: 0 },
   hour: { title: "the last hour", s: 3600 },
   day: { title: "the last day", s: 86_400 },
   week: { title: "the last 7 days", s: 7 * 86_400 },
 } as const;
 
-export type Span = keyof typeof spans;
+export type PastSpan = keyof typeof pastSpans;
 
 const EVERY_MS = 1000;
 const KEPT = 3600;
 const POINTS = 25; // the server reads the log for each
+const AGAIN_MS = 2000;
 
 /** One sample a second while it is looked at, also when nothing moves. */
 export function useWatched(id: string, live: string | null | undefined): Point[] {
@@ -46,29 +47,65 @@ export function pointsOf(past: Point[], watched: Point[]): Point[] {
 }
 
 /** The moments of a span, evenly spread, the newest last. */
-export function momentsOf(span: Span, now: number): number[] {
-  const { s } = spans[span];
+export function momentsOf(span: PastSpan, now: number): number[] {
+  const { s } = pastSpans[span];
   return s === 0 ? [] : Array.from({ length: POINTS }, (_, i) => now - (s * 1000 * (POINTS - 1 - i)) / (POINTS - 1));
 }
 
-/** Asked for one after the other, and drawn as they come. */
-export function usePast(id: string, span: Span): { points: Point[]; problem: Problem | undefined } {
-  const [state, setState] = useState<{ points: Point[]; problem?: Problem }>({ points: [] });
+export interface Past {
+  points: Point[];
+  /** What is missing, and why. */
+  note: string;
+  problem?: Problem;
+}
+
+/** null = there was no such counter then; undefined = the log does not reach back so far. */
+async function valueAt(id: string, time: number, signal: AbortSignal): Promise<number | null | undefined> {
+  try {
+    const { value } = await call<{ value: string }>(path("/v1/counters/", id, `/at${query({ time })}`), { signal });
+    return Number(value);
+  } catch (error) {
+    if (error instanceof Problem && error.status === 404) return null;
+    if (error instanceof Problem && error.type === "/problems/out-of-range") return undefined;
+    throw error;
+  }
+}
+
+/** Goes back in time, moment by moment, and tells what it has found so far. What fails for a while is asked again. */
+export async function readPast(id: string, moments: number[], signal: AbortSignal, tell: (past: Past) => void): Promise<void> {
+  let points: Point[] = [];
+  let note = "";
+  const left = [...moments];
+  while (left.length > 0 && !signal.aborted) {
+    const time = left.at(-1)!;
+    try {
+      const value = await valueAt(id, time, signal);
+      if (value === undefined) {
+        tell({ points, note: "The log does not reach back any further." });
+        return;
+      }
+      left.pop();
+      points = [{ time, value }, ...points];
+      if (value === null) note = "Where there is no line, it did not exist.";
+      if (!signal.aborted) tell({ points, note });
+    } catch (error) {
+      if (signal.aborted) return;
+      const problem = asProblem(error);
+      tell({ points, note, problem });
+      if (!problem.mayTryAgain) return;
+      await new Promise((done) => setTimeout(done, AGAIN_MS));
+    }
+  }
+}
+
+/** Drawn as it comes, the newest first. */
+export function usePast(id: string, span: PastSpan): Past {
+  const [past, setPast] = useState<Past>({ points: [], note: "" });
   useEffect(() => {
     const stop = new AbortController();
-    setState({ points: [] });
-    const load = async () => {
-      try {
-        for (const time of momentsOf(span, Date.now()).map(Math.round)) {
-          const { value } = await call<{ value: string }>(path("/v1/counters/", id, `/at${query({ time })}`), { signal: stop.signal });
-          setState(({ points }) => ({ points: [...points, { time, value: Number(value) }] }));
-        }
-      } catch (error) {
-        if (!stop.signal.aborted) setState(({ points }) => ({ points, problem: asProblem(error) }));
-      }
-    };
-    void load();
+    setPast({ points: [], note: "" });
+    void readPast(id, momentsOf(span, Date.now()).map(Math.round), stop.signal, setPast);
     return () => stop.abort();
   }, [id, span]);
-  return { points: state.points, problem: state.problem };
+  return past;
 }

@@ -2,15 +2,24 @@
 
 import { useMemo, useState } from "react";
 import { recent, useFigures, type Column, type Samples } from "../lib/figures";
-import { ago, bytes, compact, duration, exact, figure, moment } from "../lib/format";
+import { ago, bytes, compact, duration, exact, figure } from "../lib/format";
 import { Link } from "../lib/router";
 import { useStatus, type Status } from "../lib/status";
-import { Badge, Card, Field, fieldLook, PageTitle, Trouble, Waiting, type Tone } from "../parts/basics";
+import { Badge, Card, Field, fieldLook, Trouble, Waiting, type Tone } from "../parts/basics";
 import { Chart, type Colour, type Line } from "../parts/chart";
 import { Icon } from "../parts/icons";
+import { useTrouble } from "../parts/notices";
+import { PageTitle } from "../parts/title";
 import { ms, newest } from "../parts/way";
 
-const spans = { "60": "the last minute", "600": "the last 10 minutes", "3600": "the last hour" };
+const chartSpans = { "60": "the last minute", "600": "the last 10 minutes", "3600": "the last hour" };
+
+const SAMPLES_MS = 5000; // there is one a second; who is this late was down
+
+/** To the minute: it stands in a narrow place. */
+function shortMoment(time: string): string {
+  return new Date(time).toLocaleString(undefined, { month: "short", day: "numeric", hour: "numeric", minute: "2-digit" });
+}
 
 const acks: Record<string, string> = {
   durable: "answers wait for the disk",
@@ -39,12 +48,12 @@ function Health({ status }: { status: Status | undefined }) {
     ["Counters live in", status?.forms.hot],
     ["Log", status?.forms.log],
     ["Store", status && (status.forms.store ?? "none")],
-    ["Running", status && ago(status.started).replace(" ago", ""), status && `since ${moment(status.started)}`],
+    ["Running", status && ago(status.started).replace(" ago", ""), status && `since ${shortMoment(status.started)}`],
     ["Version", status?.version, status && `${status.workers} worker${status.workers === 1 ? "" : "s"}`],
   ];
   return (
     <section aria-label="Health" className="rounded-xl border border-line bg-panel">
-      <div className="flex min-h-16 flex-wrap items-center gap-x-6 gap-y-2 border-b border-line px-4 py-3">
+      <div className="flex min-h-23 flex-wrap items-center gap-x-6 gap-y-2 border-b border-line px-4 py-3 sm:min-h-16">
         <p className="flex items-center gap-3 font-semibold">
           <span className={`grid size-9 place-items-center rounded-full ${verdictLooks[tone] ?? "bg-raised text-soft"}`}><Icon name={tone === "good" ? "check" : "warning"} /></span>
           {text}
@@ -61,10 +70,10 @@ function Health({ status }: { status: Status | undefined }) {
       </div>
       <dl className="grid grid-cols-2 gap-x-4 gap-y-3 px-4 py-3 sm:grid-cols-3 xl:grid-cols-6">
         {rows.map(([name, value, note]) => (
-          <div key={name} className="min-h-13 min-w-0">
+          <div key={name} className="min-h-13 min-w-0 break-words xl:min-h-17 min-[88rem]:min-h-13">
             <dt className="text-xs text-soft">{name}</dt>
-            <dd className="truncate text-sm font-medium">{value ?? <Waiting />}</dd>
-            <dd className="truncate text-xs text-soft" title={note}>{note}</dd>
+            <dd className="text-sm font-medium">{value ?? <Waiting />}</dd>
+            <dd className="text-xs text-soft">{note}</dd>
           </div>
         ))}
       </dl>
@@ -88,7 +97,7 @@ function Figure({ name, value, note, samples, column, colour = "accent" }: Told 
       <p className="text-xs text-soft">{name}</p>
       <div className="flex items-end justify-between gap-3">
         <p className="min-h-8 text-2xl font-semibold tracking-tight whitespace-nowrap tabular-nums">{value ?? <Waiting className="h-6 w-16" />}</p>
-        <div className="hidden h-10 w-24 shrink sm:block"><Chart label={`${name}, the last minute`} times={times} lines={lines} text={figure} isBare /></div>
+        <div className="hidden h-10 w-24 shrink sm:block"><Chart label={`${name}, the last minute`} times={times} lines={lines} text={figure} everyMs={SAMPLES_MS} isBare /></div>
       </div>
       <p className="min-h-4 truncate text-xs text-soft">{note}</p>
     </div>
@@ -116,7 +125,7 @@ function Totals({ samples, status }: { samples: Samples; status: Status | undefi
   const told: Told[] = [
     { name: "Counters and items", value: status && compact(String(status.counters + status.items)), note: status && `${compact(String(status.members))} reactions` },
     { name: "Connections", value: newest(samples, "connections", figure) },
-    { name: "Memory", value: size("resident_bytes"), note: `${size("hot_bytes")} of it counters` },
+    { name: "Memory", value: size("resident_bytes"), note: `${size("hot_bytes")} counters` },
     { name: "Free disk space", value: status && (status.disk ? bytes(status.disk.free_bytes) : "–"), note: status?.disk ? `of ${bytes(status.disk.size_bytes)}` : undefined },
   ];
   const states: [string, number | undefined, Tone][] = [
@@ -130,9 +139,9 @@ function Totals({ samples, status }: { samples: Samples; status: Status | undefi
       <dl className="grid grid-cols-2 gap-4 rounded-xl border border-line bg-panel px-4 py-3 sm:grid-cols-4">
         {told.map(({ name, value, note }) => (
           <div key={name} className="min-h-15 min-w-0">
-            <dt className="truncate text-xs text-soft">{name}</dt>
+            <dt className="text-xs text-soft">{name}</dt>
             <dd className="text-lg font-semibold tabular-nums">{value ?? <Waiting className="h-5 w-14" />}</dd>
-            <dd className="truncate text-xs text-soft">{note}</dd>
+            <dd className="text-xs text-soft">{note}</dd>
           </div>
         ))}
       </dl>
@@ -190,12 +199,13 @@ const charts: Drawn[] = [
     { column: "store_bytes", name: "store", colour: "accent" }, { column: "log_bytes", name: "log", colour: "good" } ] },
 ];
 
-function Drawing({ chart, samples, span }: { chart: Drawn; samples: Samples; span: string }) {
+function FigureChart({ chart, samples, span }: { chart: Drawn; samples: Samples; span: string }) {
   const lines = useMemo(() => chart.lines.map(({ column, ...line }): Line => ({ ...line, values: samples[column] })), [chart, samples]);
   return (
     <Card title={chart.title}>
       <div className="pb-2">
-        <Chart label={`${chart.title}, ${span}`} times={samples.time as number[]} lines={lines} text={chart.text} isLog={chart.isLog} isBinary={chart.isBinary} />
+        <Chart label={`${chart.title}, ${span}`} times={samples.time as number[]} lines={lines} text={chart.text} isLog={chart.isLog} isBinary={chart.isBinary}
+          everyMs={SAMPLES_MS} />
       </div>
     </Card>
   );
@@ -203,26 +213,28 @@ function Drawing({ chart, samples, span }: { chart: Drawn; samples: Samples; spa
 
 export default function Overview() {
   const { samples, problem } = useFigures();
-  const [span, setSpan] = useState<keyof typeof spans>("600");
+  const [span, setSpan] = useState<keyof typeof chartSpans>("600");
   const shown = useMemo(() => recent(samples, Number(span)), [samples, span]);
   const status = useStatus(2000);
   const trouble = problem ?? status.problem;
+  const isKnown = samples.time.length > 0 && status.data !== undefined;
+  useTrouble(isKnown ? trouble : undefined);
   return (
     <>
       <PageTitle title="Overview" aside={
         <Field label="Charts show">
-          <select className={fieldLook} value={span} onChange={(event) => setSpan(event.target.value as keyof typeof spans)}>
-            {Object.entries(spans).map(([seconds, name]) => <option key={seconds} value={seconds}>{name}</option>)}
+          <select className={fieldLook} value={span} onChange={(event) => setSpan(event.target.value as keyof typeof chartSpans)}>
+            {Object.entries(chartSpans).map(([seconds, name]) => <option key={seconds} value={seconds}>{name}</option>)}
           </select>
         </Field>
       }>What this server does, second by second. It remembers the last hour, also when nobody looks.</PageTitle>
       <div className="flex flex-col gap-3">
-        {trouble && <Trouble problem={trouble} />}
+        {!isKnown && trouble && <Trouble problem={trouble} />}
         <Health status={status.data} />
         <Figures samples={samples} />
         <Totals samples={samples} status={status.data} />
         <div className="grid gap-3 md:grid-cols-2 xl:grid-cols-3">
-          {charts.map((chart) => <Drawing key={chart.title} chart={chart} samples={shown} span={spans[span]} />)}
+          {charts.map((chart) => <FigureChart key={chart.title} chart={chart} samples={shown} span={chartSpans[span]} />)}
         </div>
       </div>
     </>

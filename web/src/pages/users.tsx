@@ -2,21 +2,22 @@
 
 import { useEffect, useState } from "react";
 import { call, newKey, path, query, type Page } from "../lib/api";
-import { exact } from "../lib/format";
 import { feedUsers } from "../lib/people";
 import { usePaged } from "../lib/pages";
 import { go, Link } from "../lib/router";
-import { Badge, Button, Card, Empty, Field, fieldLook, PageTitle, Trouble } from "../parts/basics";
+import { Badge, Button, Card, Empty, Field, fieldLook } from "../parts/basics";
 import { Confirm } from "../parts/dialog";
-import { Cell, HeadCell, Rows } from "../parts/rows";
+import { PagedList } from "../parts/paged";
+import { Cell, HeadCell } from "../parts/rows";
 import { TaskNote } from "../parts/task";
+import { PageTitle } from "../parts/title";
 
 interface Held {
   item: string;
   reaction: string;
 }
 
-const COLUMNS = "grid-cols-[minmax(0,1fr)_8rem]";
+const COLUMNS = "grid-cols-[minmax(0,1fr)_6rem] md:grid-cols-[minmax(0,32rem)_8rem]";
 
 function Reactions({ user }: { user: string }) {
   const held = usePaged<Held>(async (cursor, signal) => {
@@ -29,30 +30,24 @@ function Reactions({ user }: { user: string }) {
     const answer = await call<{ task: number }>(path("/v1/users/", user), { method: "DELETE", key: newKey() });
     setTask(answer.task);
   };
-  const count = `${exact(String(held.rows.length))}${held.isWhole ? "" : " or more"}`;
   return (
     <div className="flex flex-col gap-4">
       {task !== undefined && <TaskNote task={task} onDone={held.reload} />}
       <Card title={user} aside={<Button look="danger" onClick={() => setAsked(true)}>Erase this user</Button>}>
-        {held.problem && <div className="p-4"><Trouble problem={held.problem} onAgain={held.reload} /></div>}
-        {held.rows.length === 0 && held.isWhole && (
-          <Empty icon="users" title="No reactions">This user holds no reaction on anything, or was never here.</Empty>
-        )}
-        {held.rows.length > 0 && (
-          <Rows label={`Reactions of ${user}`} rows={held.rows} columns={COLUMNS} keyOf={(row) => row.item} onEnd={held.more}
-            head={<><HeadCell>Item</HeadCell><HeadCell>Reaction</HeadCell></>} foot={`${count} reactions`}>
-            {(row) => (
-              <>
-                <Cell>
-                  <Link className="font-mono text-accent-text hover:underline" to={["counters", `${row.item}/${row.reaction}`]}>
-                    {row.item}
-                  </Link>
-                </Cell>
-                <Cell><Badge tone="accent">{row.reaction}</Badge></Cell>
-              </>
-            )}
-          </Rows>
-        )}
+        <PagedList label={`Reactions of ${user}`} paged={held} things="reactions" rowHeight={44} columns={COLUMNS} keyOf={(row) => row.item}
+          empty={<Empty icon="users" title="No reactions">This user holds no reaction on anything, or was never here.</Empty>}
+          head={<><HeadCell>Item</HeadCell><HeadCell>Reaction</HeadCell></>}>
+          {(row) => (
+            <>
+              <Cell>
+                <Link className="font-mono text-accent-text hover:underline" to={["counters", `${row.item}/${row.reaction}`]}>
+                  {row.item}
+                </Link>
+              </Cell>
+              <Cell><Badge tone="accent">{row.reaction}</Badge></Cell>
+            </>
+          )}
+        </PagedList>
       </Card>
       {isAsked && (
         <Confirm title={`Erase ${user}?`} action="Erase" word={user} onConfirm={erase} onClose={() => setAsked(false)}>

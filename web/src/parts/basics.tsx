@@ -113,15 +113,3 @@ export function Trouble({ problem, onAgain }: { problem: Problem; onAgain?: () =
 export function Waiting({ className = "h-5 w-24" }: { className?: string }) {
   return <span className={`inline-block animate-pulse rounded bg-raised ${className}`} aria-hidden="true" />;
 }
-
-export function PageTitle({ title, children, aside }: { title: string; children?: ReactNode; aside?: ReactNode }) {
-  return (
-    <div className="mb-5 flex flex-wrap items-end justify-between gap-3">
-      <div className="min-w-64 flex-1">
-        <h1 className="text-xl font-semibold tracking-tight break-words">{title}</h1>
-        {children && <p className="mt-1 max-w-3xl text-sm text-soft">{children}</p>}
-      </div>
-      {aside}
-    </div>
-  );
-}

@@ -22,6 +22,8 @@ interface Look {
   isFree?: boolean;
   /** Steps are powers of two. */
   isBinary?: boolean;
+  /** Samples come at least this often, unless there was nobody to take them: then the line is broken. */
+  everyMs?: number;
 }
 
 const HEIGHT = 168; // the classes h-42 and h-10 below
@@ -48,6 +50,9 @@ function scaleOf({ isLog, isFree }: Look): uPlot.Scale {
   return { range: (_plot, _low, high) => [0, Math.max(high * 1.1, 1)] };
 }
 
+const MINUTE_S = 60;
+const HOUR_S = 3600;
+const timeSteps = [1, 2, 5, 10, 15, 30, ...[1, 2, 5, 10, 15, 30].map((n) => n * MINUTE_S), ...[1, 2, 3, 6, 12, 24, 48, 168].map((n) => n * HOUR_S)];
 const binarySteps = Array.from({ length: 50 }, (_, i) => 2 ** i);
 const tensOnly = (_plot: uPlot, splits: number[]) => splits.map((at) => (Math.log10(at) % 1 === 0 ? at : null));
 
@@ -55,12 +60,25 @@ function axesOf({ isBare, isLog, isFree, isBinary, text }: Look, soft: string, l
   if (isBare) return [{ show: false }, { show: false }];
   const font = "11px system-ui, sans-serif";
   return [
-    { stroke: soft, font, size: 28, space: 70, grid: { show: false }, ticks: { stroke: line, width: 1, size: 4 },
+    { stroke: soft, font, size: 28, space: 70, incrs: timeSteps, grid: { show: false }, ticks: { stroke: line, width: 1, size: 4 },
       values: (_plot, splits, _index, _space, step) => splits.map((at) => timeText(at, step)) },
     { stroke: soft, font, size: isFree ? 84 : 58, space: 32, ...(isBinary && { incrs: binarySteps }), ...(isLog && { filter: tensOnly }),
       grid: { stroke: line, width: 1, ...(isLog && { filter: tensOnly }) }, ticks: { show: false },
       values: (_plot, values) => values.map((value) => (value === null ? "" : text(value))) },
   ];
+}
+
+/** Where the line is broken, in pixels from and to. Of samples that come every so often, one without a value says that there was
+ * nothing to measure, and one that is late that nobody was there; elsewhere what has no value was not there. */
+function gapsOf({ everyMs }: Look): uPlot.Series.GapsRefiner {
+  return (plot, _series, first, last, missing) => {
+    const gaps = everyMs ? [] : [...missing];
+    const times = plot.data[0];
+    const at = (time: number) => Math.round(plot.valToPos(time, "x", true));
+    for (let i = first + 1; everyMs && i <= last; i++)
+      if ((times[i]! - times[i - 1]!) * 1000 > everyMs) gaps.push([at(times[i - 1]!), at(times[i]!)]);
+    return gaps.sort((a, b) => a[0] - b[0]);
+  };
 }
 
 function options(lines: Line[], width: number, look: Look, onPoint: (index: number | null) => void): uPlot.Options {
@@ -80,7 +98,7 @@ function options(lines: Line[], width: number, look: Look, onPoint: (index: numb
       fill: i === 0 && !look.isLog ? `${colourOf(line.colour)}1f` : undefined,
       width: 1.5,
       points: { show: false },
-      spanGaps: look.isLog,
+      gaps: gapsOf(look),
     }))],
   };
 }

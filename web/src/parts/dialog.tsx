@@ -1,16 +1,21 @@
 // Questions that must be answered first: the browser's own dialog keeps focus and keyboard right.
 
-import { useEffect, useRef, useState, type ReactNode } from "react";
+import { useLayoutEffect, useRef, useState, type ReactNode } from "react";
 import { asProblem, type Problem } from "../lib/api";
 import { Button, Field, fieldLook, Trouble } from "./basics";
 
 export function Dialog({ title, children, onClose }: { title: string; children: ReactNode; onClose: () => void }) {
   const dialog = useRef<HTMLDialogElement>(null);
-  useEffect(() => {
-    dialog.current?.showModal();
+  useLayoutEffect(() => {
+    const shown = dialog.current!;
+    shown.showModal();
+    return () => {
+      shown.close(); // and not just taken away: so the browser puts focus back to where it was,
+      if (document.activeElement === document.body) document.querySelector("h1")?.focus(); // unless that is gone
+    };
   }, []);
   return (
-    <dialog ref={dialog} aria-label={title} onClose={onClose}
+    <dialog ref={dialog} aria-label={title} onClose={() => !dialog.current?.open && onClose()}
       className="m-auto w-[min(32rem,calc(100vw-2rem))] rounded-xl border border-line bg-panel p-5 text-ink shadow-xl backdrop:bg-black/50">
       <h2 className="mb-3 text-base font-semibold break-words">{title}</h2>
       {children}

@@ -1,6 +1,7 @@
 // Messages that come up for a while: what was refused, what is done.
 
 import { useEffect, useSyncExternalStore } from "react";
+import type { Problem } from "../lib/api";
 import { Icon } from "./icons";
 
 export interface Notice {
@@ -21,17 +22,27 @@ function set(next: Notice[]): void {
   for (const listener of listeners) listener();
 }
 
+/** What is there already stays up for longer, and is not read out again. */
 export function notify(tone: Notice["tone"], text: string): void {
-  const same = notices.filter((notice) => notice.text !== text);
-  set([...same, { id: ++lastId, tone, text }].slice(-SHOWN_MAX));
+  const isThere = notices.some((notice) => notice.text === text);
+  set(isThere
+    ? notices.map((notice) => (notice.text === text ? { ...notice, tone } : notice))
+    : [...notices, { id: ++lastId, tone, text }].slice(-SHOWN_MAX));
+}
+
+/** Of something that is shown and could not be renewed. That the server is away is said for the whole page. */
+export function useTrouble(problem: Problem | undefined): void {
+  useEffect(() => {
+    if (problem && problem.status !== 0) notify("bad", problem.text);
+  }, [problem]);
 }
 
 function One({ notice }: { notice: Notice }) {
-  const close = () => set(notices.filter((other) => other !== notice));
+  const close = () => set(notices.filter((other) => other.id !== notice.id));
   useEffect(() => {
     const timer = setTimeout(close, SHOWN_MS);
     return () => clearTimeout(timer);
-  });
+  }, [notice]);
   return (
     <li className="pointer-events-auto flex items-start gap-3 rounded-lg border border-line bg-panel py-3 pr-2 pl-4 text-sm shadow-lg">
       <span className={notice.tone === "bad" ? "text-bad" : "text-good"}>
@@ -54,9 +65,8 @@ export function Notices() {
     () => notices,
   );
   return (
-    <ul role="status" aria-live="polite"
-      className="pointer-events-none fixed right-4 bottom-20 left-4 z-50 flex flex-col gap-2 sm:left-auto sm:w-96 lg:bottom-4">
-      {shown.map((notice) => <One key={notice.id} notice={notice} />)}
-    </ul>
+    <div role="status">
+      <ul className="flex flex-col gap-2">{shown.map((notice) => <One key={notice.id} notice={notice} />)}</ul>
+    </div>
   );
 }

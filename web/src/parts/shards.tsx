@@ -18,8 +18,7 @@ export function ShardsPicture({ shards, home, values }: { shards: number; home: 
   const heights = shares(values ?? []);
   return (
     <figure aria-label="Shards" className="flex flex-col gap-3">
-      {shards === 1 && <span aria-hidden="true" className="h-3 rounded bg-accent" />}
-      {shards > 1 && values && (
+      {values && (
         <ul aria-label="What each shard holds" className={`flex h-32 items-stretch ${values.length > 24 ? "gap-px" : "gap-1.5"}`}>
           {values.map((value, i) => (
             <li key={i} title={`shard ${i + 1}: ${exact(value)}`} className="flex min-w-0 max-w-24 flex-1 flex-col items-center gap-1">

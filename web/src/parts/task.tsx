@@ -1,6 +1,6 @@
 // Long work on the server, followed until it is done.
 
-import { useEffect } from "react";
+import { useEffect, useState } from "react";
 import { call } from "../lib/api";
 import { exact } from "../lib/format";
 import { useLoaded } from "../lib/hooks";
@@ -27,19 +27,23 @@ export function isOver(task: Task | undefined): boolean {
 }
 
 export function TaskNote({ task, onDone }: { task: number; onDone?: () => void }) {
-  const { data, problem } = useLoaded((signal) => call<Task>(`/v1/tasks/${task}`, { signal }), String(task), EVERY_MS);
+  const [ended, setEnded] = useState<number>(); // nothing can change any more
+  const { data, problem } = useLoaded((signal) => call<Task>(`/v1/tasks/${task}`, { signal }), String(task), ended === task ? 0 : EVERY_MS);
   const isDone = isOver(data);
   useEffect(() => {
-    if (isDone) onDone?.();
-  }, [isDone, onDone]);
+    if (!isDone) return;
+    setEnded(task);
+    onDone?.();
+  }, [isDone, task, onDone]);
   if (problem && !data) return <Trouble problem={problem} />;
   if (!data) return null;
   return (
-    <div role="status" className="flex flex-col gap-2 rounded-lg border border-line bg-panel px-4 py-3 text-sm">
+    <div className="flex flex-col gap-2 rounded-lg border border-line bg-panel px-4 py-3 text-sm">
       <div className="flex flex-wrap items-center gap-2">
         <Badge tone={!isDone ? "accent" : data.state === "done" ? "good" : "bad"}>{data.state}</Badge>
         <span className="font-medium">{data.kind}</span>
-        <span className="min-w-0 text-soft">{data.text || `${exact(String(data.done))} of ${exact(String(data.all))} ${data.unit}`}</span>
+        {!isDone && <span className="min-w-0 text-soft">{exact(String(data.done))} of {exact(String(data.all))} {data.unit}</span>}
+        <span role="status" className="min-w-0 text-soft">{isDone && data.text}</span>
       </div>
       {!isDone && <progress className="bar" max={data.all || 1} value={data.done} aria-label="Progress" />}
       {data.lines.length > 0 && <ul className="font-mono text-xs break-words text-soft">{data.lines.map((line) => <li key={line}>{line}</li>)}</ul>}

@@ -7,6 +7,7 @@ import { Icon, type IconName } from "./icons";
 
 export interface Station {
   name: string;
+  form?: string | null; // what it is made of, once that is known
   icon: IconName;
   does: string;
   value: string;
@@ -30,14 +31,14 @@ export function stationsOf(samples: Samples, forms: Status["forms"] | undefined)
   return [
     { name: "Door", icon: "door", does: "takes requests: HTTP, Redis clients", value: `${at("writes", figure)} writes/s`,
       note: `${at("reads", figure)} reads/s, ${at("connections", figure)} connections`, isMoving: writes > 0 },
-    { name: "Hot", icon: "bolt", does: `checks, counts once, makes an event${forms ? ` (${forms.hot})` : ""}`,
+    { name: "Hot", form: forms?.hot, icon: "bolt", does: "checks, counts once, makes an event",
       value: at("write_p50_us", (us) => `${ms(us)} a write`, "idle"), note: at("hot_bytes", (size) => `${bytes(size)} of counters in it`, "counters and members"), isMoving: writes > 0 },
-    { name: "Log", icon: "log", does: isFile ? "on disk: only now the answer leaves" : `in ${forms?.log}: only now the answer leaves`,
+    { name: "Log", form: forms?.log, icon: "log", does: "keeps it: only now the answer leaves",
       value: isFile ? at("sync_us", (us) => `${ms(us)} to be safe`, "idle") : at("outbox", (count) => `${figure(count)} wait for it`, "idle"),
       note: at("log_bytes", (size) => `${bytes(size)} of events`, "every event, in order"), isMoving: writes > 0 },
     { name: "Aggregator", icon: "stack", does: "gathers events into batches", value: `${at("lag_events", figure)} on the way`,
       note: at("flush_events", (count) => `${figure(count)} events a flush`, "nothing to flush"), isMoving: lag > 0 },
-    { name: "Store", icon: "database", does: `applies each exactly once${forms?.store ? ` (${forms.store})` : ""}`,
+    { name: "Store", form: forms?.store, icon: "database", does: "applies each exactly once",
       value: at("flush_us", (us) => `${ms(us)} a flush`, "idle"), note: at("store_bytes", (size) => `${bytes(size)} of rows`, "rows to query with SQL"), isMoving: lag > 0 },
   ];
 }
@@ -48,7 +49,7 @@ export function Way({ stations, isColumn = false }: { stations: Station[]; isCol
   return (
     <ol aria-label="The way of an event" className={`grid gap-y-4 ${row("md:grid-cols-5 md:gap-x-5")}`}>
       {stations.map((station, i) => (
-        <li key={station.name} className={`relative grid grid-cols-[2.25rem_minmax(0,1fr)_auto] items-center gap-x-3
+        <li key={station.name} className={`relative grid ${isColumn ? "grid-cols-[2.25rem_minmax(0,1fr)_8.75rem]" : "grid-cols-[2.25rem_minmax(0,1fr)_9.5rem]"} items-center gap-x-3
           ${row("md:block md:rounded-xl md:border md:border-line md:bg-panel md:p-4")}`}>
           {i > 0 && (
             <span aria-hidden="true" className={`flow absolute -top-4 left-[1.0625rem] h-4 w-0.5 ${station.isMoving ? "flow-moves" : ""}
@@ -58,12 +59,12 @@ export function Way({ stations, isColumn = false }: { stations: Station[]; isCol
             <Icon name={station.icon} />
           </span>
           <div className={`min-w-0 ${row("md:mt-3")}`}>
-            <p className="text-sm font-semibold">{station.name}</p>
+            <p className="text-sm font-semibold">{station.name} {station.form && <span className="text-xs font-normal text-soft">{station.form}</span>}</p>
             <p className={`text-xs text-soft ${row("md:min-h-8")}`}>{station.does}</p>
           </div>
           <div className={`text-right tabular-nums ${row("md:mt-3 md:text-left")}`}>
             <p className="text-sm font-semibold">{station.value}</p>
-            <p className={`text-xs text-soft ${isColumn ? "hidden" : ""}`}>{station.note}</p>
+            <p className={`text-xs text-soft ${isColumn ? "hidden" : "md:min-h-8 min-[88rem]:min-h-4"}`}>{station.note}</p>
           </div>
         </li>
       ))}

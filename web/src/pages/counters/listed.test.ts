@@ -1,9 +1,5 @@
 import { expect, it } from "vitest";
-import { compareValues, patternOf, rowsOf, sorted } from "./counters";
-
-it("makes a pattern of what is typed", () => {
-  expect([patternOf(""), patternOf("video"), patternOf("video*"), patternOf("a?")]).toEqual(["*", "*video*", "video*", "a?"]);
-});
+import { compareValues, rowsOf, sorted } from "./listed";
 
 it("lists a counter for each reaction of an item", () => {
   const rows = rowsOf([{ id: "post", counts: { like: "2", dislike: "1" }, hot: true }, { id: "views", value: "7", hot: false }]);

@@ -1,62 +1,24 @@
 // All counters: found by a pattern, sorted, live.
 
 import { useCallback, useDeferredValue, useEffect, useMemo, useState } from "react";
-import { call, newKey, query, type Counts, type Page } from "../lib/api";
-import { compact, exact } from "../lib/format";
-import { useLive } from "../lib/hooks";
-import { usePaged } from "../lib/pages";
-import { Link } from "../lib/router";
-import { Badge, Button, Card, Count, Empty, Field, fieldLook, PageTitle, Trouble } from "../parts/basics";
-import { Cell, HeadCell, Rows } from "../parts/rows";
-import { TaskNote } from "../parts/task";
+import { asProblem, call, newKey, query, type Page } from "../../lib/api";
+import { compact, exact } from "../../lib/format";
+import { useLive } from "../../lib/hooks";
+import { usePaged } from "../../lib/pages";
+import { Link } from "../../lib/router";
+import { Badge, Button, Card, Count, Empty, Field, fieldLook, Trouble } from "../../parts/basics";
+import { notify, useTrouble } from "../../parts/notices";
+import { WaitingRows } from "../../parts/paged";
+import { Cell, HeadCell, Rows } from "../../parts/rows";
+import { TaskNote } from "../../parts/task";
+import { PageTitle } from "../../parts/title";
+import { rowsOf, sorted, type Listed, type Row, type Sort } from "./listed";
+import { askedOf, filterOf, patternOf } from "./search";
 
-interface Listed {
-  id: string;
-  value?: string;
-  counts?: Counts;
-  hot: boolean;
-}
-
-interface Row {
-  id: string;
-  item: string | null; // of a reaction
-  value: string;
-  isHot: boolean;
-}
-
-type Sort = "id" | "value" | "none";
-
-const COLUMNS = "grid-cols-[minmax(0,1fr)_7rem_5rem] sm:grid-cols-[minmax(0,1fr)_14rem_7rem_6rem]";
+const COLUMNS = "grid-cols-[minmax(0,1fr)_6rem] sm:gap-x-6 sm:grid-cols-[minmax(0,1fr)_12rem_5rem_5rem]";
 const PAGE = 1000;
 const MOST = 100_000; // more than that nobody looks through
-
-/** What somebody types is a part of the name, unless it is a pattern already. */
-export function patternOf(typed: string): string {
-  if (typed === "") return "*";
-  return /[*?[\]]/.test(typed) ? typed : `*${typed}*`;
-}
-
-/** An item has a counter for each kind of reaction. */
-export function rowsOf(listed: Listed[]): Row[] {
-  return listed.flatMap(({ id, value, counts, hot }): Row[] =>
-    counts
-      ? Object.entries(counts).map(([kind, count]) => ({ id: `${id}/${kind}`, item: id, value: count, isHot: hot }))
-      : [{ id, item: null, value: value ?? "0", isHot: hot }]);
-}
-
-/** Of decimals of any size, as text: a hundred thousand are compared in no time. */
-export function compareValues(a: string, b: string): number {
-  const isMinus = a.startsWith("-");
-  if (isMinus !== b.startsWith("-")) return isMinus ? -1 : 1;
-  const order = a.length !== b.length ? a.length - b.length : a < b ? -1 : a > b ? 1 : 0;
-  return isMinus ? -order : order;
-}
-
-export function sorted(rows: Row[], sort: Sort, isDown: boolean): Row[] {
-  if (sort === "none") return rows;
-  const sign = isDown ? -1 : 1;
-  return [...rows].sort((a, b) => sign * (sort === "id" ? (a.id < b.id ? -1 : 1) : compareValues(a.value, b.value)));
-}
+const TYPING_MS = 300; // each search goes through all that there is: it waits until somebody has typed
 
 function SortHead({ name, sort, now, isDown, onSort, className = "" }: {
   name: string;
@@ -69,7 +31,7 @@ function SortHead({ name, sort, now, isDown, onSort, className = "" }: {
   const isNow = sort === now;
   return (
     <div role="columnheader" aria-sort={isNow ? (isDown ? "descending" : "ascending") : "none"} className={className}>
-      <button type="button" className="inline-flex items-center gap-1 rounded px-1 py-0.5 hover:bg-raised hover:text-ink" onClick={() => onSort(sort)}>
+      <button type="button" className="-mx-1 inline-flex items-center gap-1 rounded px-1 py-0.5 hover:bg-raised hover:text-ink" onClick={() => onSort(sort)}>
         {name}
         <span aria-hidden="true" className={isNow ? "" : "invisible"}>{isDown ? "↓" : "↑"}</span>
       </button>
@@ -80,6 +42,7 @@ function SortHead({ name, sort, now, isDown, onSort, className = "" }: {
 /** Lights up for a moment when it moves: it is another element then, and its animation begins anew. */
 function LiveCount({ row }: { row: Row }) {
   const live = useLive(row.id);
+  if (live === null) return <span className="px-1.5 text-soft">deleted</span>;
   const value = live ?? row.value;
   return (
     <span key={value} className={`rounded px-1.5 py-1 font-medium ${value === row.value ? "" : "just-changed"}`}>
@@ -89,9 +52,20 @@ function LiveCount({ row }: { row: Row }) {
   );
 }
 
+/** What it was last, once it stands still. */
+function useSettled(value: string, ms: number): string {
+  const [settled, setSettled] = useState(value);
+  useEffect(() => {
+    const timer = setTimeout(() => setSettled(value), ms);
+    return () => clearTimeout(timer);
+  }, [value, ms]);
+  return settled;
+}
+
 export default function Counters() {
   const [typed, setTyped] = useState("");
-  const match = patternOf(useDeferredValue(typed.trim()));
+  const pattern = patternOf(useSettled(typed.trim(), TYPING_MS));
+  const match = askedOf(pattern);
   const [sort, setSort] = useState<Sort>("value");
   const [isDown, setDown] = useState(true);
   const [task, setTask] = useState<number>();
@@ -105,14 +79,22 @@ export default function Counters() {
     if (!isLoading && !isWhole && !isFull && !listed.problem) more();
   }, [more, isLoading, isWhole, isFull, listed.problem, listed.rows.length]);
   const shownRows = useDeferredValue(listed.rows); // sorting may lag behind, typing may not
-  const rows = useMemo(() => sorted(rowsOf(shownRows), sort, isDown), [shownRows, sort, isDown]);
+  const rows = useMemo(() => {
+    const isMeant = filterOf(pattern);
+    return sorted(rowsOf(shownRows).filter((row) => isMeant(row.id)), sort, isDown);
+  }, [shownRows, pattern, sort, isDown]);
   const onSort = useCallback((next: Sort) => {
     setDown((before) => (next === sort ? !before : next === "value"));
     setSort(next);
   }, [sort]);
   const recount = async () => {
-    setTask((await call<{ task: number }>("/v1/recounts", { json: { match }, key: newKey() })).task);
+    try {
+      setTask((await call<{ task: number }>("/v1/recounts", { json: { match }, key: newKey() })).task);
+    } catch (error) {
+      notify("bad", `They are not recounted: ${asProblem(error).text}`);
+    }
   };
+  useTrouble(rows.length > 0 ? listed.problem : undefined);
   const foot = `${exact(String(rows.length))} counters${isWhole ? "" : isFull ? "; there are more: narrow the search" : ", loading more…"}`;
   return (
     <>
@@ -127,11 +109,14 @@ export default function Counters() {
         <Button icon="check" onClick={() => void recount()}>Recount these</Button>
       </form>
       {task !== undefined && <div className="mb-4"><TaskNote task={task} /></div>}
-      {listed.problem && <div className="mb-4"><Trouble problem={listed.problem} onAgain={listed.reload} /></div>}
       <Card>
-        {rows.length === 0 && isWhole ? (
-          <Empty icon="counters" title={match === "*" ? "Nothing is counted yet" : "Nothing has such a name"}>
-            {match === "*" ? (
+        {rows.length === 0 && listed.problem ? (
+          <div className="p-4"><Trouble problem={listed.problem} onAgain={listed.reload} /></div>
+        ) : rows.length === 0 && !(isWhole && shownRows === listed.rows) ? (
+          <WaitingRows label="Counters" />
+        ) : rows.length === 0 ? (
+          <Empty icon="counters" title={pattern === "*" ? "Nothing is counted yet" : "Nothing has such a name"}>
+            {pattern === "*" ? (
               <>A counter begins with its first write: like a post in the <Link to={[]} className="text-accent-text underline">feed</Link>, or{" "}
                 <code className="font-mono">curl -X POST {window.location.origin}/v1/counters/views/add</code></>
             ) : <>Patterns know <code className="font-mono">*</code>, <code className="font-mono">?</code> and <code className="font-mono">[abc]</code>.</>}
@@ -141,9 +126,9 @@ export default function Counters() {
             head={
               <>
                 <SortHead name="Name" sort="id" now={sort} isDown={isDown} onSort={onSort} />
-                <SortHead name="Value" sort="value" now={sort} isDown={isDown} onSort={onSort} className="text-right" />
+                <SortHead name="Value" sort="value" now={sort} isDown={isDown} onSort={onSort} className="pr-1.5 text-right" />
                 <HeadCell className="hidden sm:block">Kind</HeadCell>
-                <HeadCell>Kept in</HeadCell>
+                <HeadCell className="hidden sm:block">Kept in</HeadCell>
               </>
             }>
             {(row) => (
@@ -153,7 +138,7 @@ export default function Counters() {
                 </Cell>
                 <Cell className="text-right"><LiveCount row={row} /></Cell>
                 <Cell className="hidden sm:block">{row.item === null ? "counter" : "reaction"}</Cell>
-                <Cell><Badge tone={row.isHot ? "accent" : "plain"}>{row.isHot ? "memory" : "store"}</Badge></Cell>
+                <Cell className="hidden sm:block"><Badge tone={row.isHot ? "accent" : "plain"}>{row.isHot ? "memory" : "store"}</Badge></Cell>
               </>
             )}
           </Rows>

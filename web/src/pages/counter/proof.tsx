@@ -1,0 +1,90 @@
+// The proof of a counter: all its events, added up once more.
+//
+// Tasks tell how far they are in counters, and this is one: there is nothing to fill a bar with. What can be told is for how long.
+
+import { useEffect, useState } from "react";
+import { asProblem, call, LONG_MS, path, type Problem } from "../../lib/api";
+import { exact, moment } from "../../lib/format";
+import { Button, Card, Trouble } from "../../parts/basics";
+import { Icon } from "../../parts/icons";
+import { Fact } from "./fact";
+
+interface Proof {
+  value: string;
+  recount: string;
+  base: string;
+  discarded: string;
+  events: number;
+  agrees: boolean;
+  from?: string; // with many nodes: "log", or "store" where the log's beginning is gone
+  log_begins?: string;
+  store?: string;
+  members?: string;
+}
+
+function Counting() {
+  const [seconds, setSeconds] = useState(0);
+  useEffect(() => {
+    const timer = setInterval(() => setSeconds((before) => before + 1), 1000);
+    return () => clearInterval(timer);
+  }, []);
+  return (
+    <>
+      <progress className="bar" aria-label="Counting" />
+      <p className="text-soft">Reading the log, event by event<span aria-hidden="true">{seconds > 0 && `: ${seconds} s`}</span>.</p>
+    </>
+  );
+}
+
+function Verdict({ proof }: { proof: Proof }) {
+  const isOfStore = proof.from === "store";
+  return (
+    <>
+      <p className={`flex items-center gap-2 rounded-lg px-3 py-2 font-medium ${proof.agrees ? "bg-good-soft text-good" : "bg-bad-soft text-bad"}`}>
+        <Icon name={proof.agrees ? "check" : "warning"} />
+        {proof.agrees ? "The number is proved" : "The numbers differ"}
+      </p>
+      {isOfStore && (
+        <p className="text-soft">
+          The log’s beginning is gone{proof.log_begins && <>: it has everything since {moment(proof.log_begins)}</>}. The places where the number is kept were compared with each other.
+        </p>
+      )}
+      <dl className="grid grid-cols-2 gap-4">
+        <Fact name="The counter says">{exact(proof.value)}</Fact>
+        <Fact name={isOfStore ? "The other places say" : "Counted from its events"}>{exact(proof.recount)}</Fact>
+        <Fact name="Events">{exact(String(proof.events))}</Fact>
+        <Fact name="Before the log begins">{exact(proof.base)}</Fact>
+        {proof.discarded !== "0" && <Fact name="Discarded as dead letters">{exact(proof.discarded)}</Fact>}
+        {proof.store !== undefined && <Fact name="In the store">{exact(proof.store)}</Fact>}
+        {proof.members !== undefined && <Fact name="Members">{exact(proof.members)}</Fact>}
+      </dl>
+    </>
+  );
+}
+
+export function ProofCard({ id }: { id: string }) {
+  const [proof, setProof] = useState<Proof>();
+  const [problem, setProblem] = useState<Problem>();
+  const [isBusy, setBusy] = useState(false);
+  const recount = async () => {
+    setBusy(true);
+    setProof(undefined);
+    setProblem(undefined);
+    try {
+      setProof(await call<Proof>(path("/v1/counters/", id, "/recount"), { method: "POST", timeoutMs: LONG_MS }));
+    } catch (error) {
+      setProblem(asProblem(error));
+    }
+    setBusy(false);
+  };
+  return (
+    <Card title="Proof" aside={<Button icon="refresh" disabled={isBusy} onClick={() => void recount()}>{isBusy ? "Counting…" : "Recount"}</Button>}>
+      <div className="flex min-h-48 flex-col gap-3 p-4 text-sm" role="status">
+        {isBusy && <Counting />}
+        {problem && <Trouble problem={problem} onAgain={() => void recount()} />}
+        {proof && <Verdict proof={proof} />}
+        {!proof && !problem && !isBusy && <p className="text-soft">Adds up every event in the log, and compares with what is shown.</p>}
+      </div>
+    </Card>
+  );
+}

@@ -1,0 +1,256 @@
+// What is around all pages: getting there, and what happens when the server is away, refuses, or asks for a password.
+
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { checkAccess, checkStill, failing, forgetShifts, open, phone, reaction, tabTo, Tallyd } from "./lab";
+
+const DOWN = /ERR_|Failed to load/;
+let tallyd: Tallyd;
+
+beforeAll(async () => {
+  tallyd = await Tallyd.start("--flush-interval", "100ms");
+  await tallyd.lines([
+    { op: "add", id: "views", delta: 41 },
+    ...Array.from({ length: 20 }, (_, i) => ({ op: "like", item: "video1", user: `user${i}` })),
+  ]);
+});
+afterAll(() => tallyd.stop());
+
+const at = (place: string) => `${tallyd.url}/#${place}`;
+const goTo = (page: Page, name: string) => page.getByRole("link", { name, exact: true }).first().click();
+const heading = (page: Page) => page.getByRole("heading", { level: 1 });
+const isFocused = (page: Page, selector: string) => page.evaluate((what) => document.activeElement?.matches(what) ?? false, selector);
+
+describe("a page that cannot be loaded", () => {
+  it("comes by itself when the server is back", async () => {
+    const page = await open(tallyd.url, {}, DOWN);
+    await expect.poll(() => page.getByText("Connected").count()).toBe(1);
+    await tallyd.kill();
+    await goTo(page, "Overview");
+    await expect.poll(() => page.getByText("This page comes as soon as the server is back").count()).toBe(1);
+    await tallyd.run();
+    await expect.poll(() => heading(page).allInnerTexts()).toEqual(["Overview"]);
+    await expect.poll(() => page.getByText("All is well").count()).toBe(1);
+  });
+
+  it("comes from a server that was upgraded, which has other files", async () => {
+    const page = await open(tallyd.url, {}, DOWN);
+    await page.route(/\/page\/overview-/, (route) => route.fulfill({ status: 404, body: "" }), { times: 1 });
+    await goTo(page, "Overview");
+    await expect.poll(() => heading(page).allInnerTexts()).toEqual(["Overview"]);
+  });
+
+  it("says so if nothing helps, and leaves the others alone", async () => {
+    const page = await open(tallyd.url, {}, /./);
+    const mend = await failing(page, /\/page\/overview-/, 404);
+    await goTo(page, "Overview");
+    await expect.poll(() => page.getByText("This page does not work").count()).toBe(1);
+    await checkAccess(page);
+    await goTo(page, "Users");
+    await expect.poll(() => heading(page).allInnerTexts()).toEqual(["Users"]);
+    await goTo(page, "Overview");
+    await mend();
+    await page.getByRole("button", { name: "Load it anew" }).click();
+    await expect.poll(() => heading(page).allInnerTexts()).toEqual(["Overview"]);
+  });
+});
+
+describe("a server that is killed", () => {
+  it("moves nothing on any page, and is recovered from", async () => {
+    const places = ["/overview", "/counters", "/counters/video1%2Flike", "/pipeline", "/users/user1"];
+    const shown = (page: Page) => page.getByText(/All is well|video1|views/).count();
+    const pages = await Promise.all(places.map((place) => open(at(place), {}, DOWN)));
+    for (const page of pages) await expect.poll(() => shown(page)).toBeGreaterThan(0);
+    await pages[0]!.waitForTimeout(1000);
+    const before = await Promise.all(pages.map((page) => heading(page).boundingBox()));
+    for (const page of pages) await forgetShifts(page);
+    await tallyd.kill();
+    for (const page of pages) {
+      await expect.poll(() => page.getByRole("alert").allInnerTexts()).toEqual([expect.stringContaining("The server cannot be reached")]);
+      expect(await shown(page)).toBeGreaterThan(0);
+    }
+    expect(await Promise.all(pages.map((page) => heading(page).boundingBox()))).toEqual(before);
+    await tallyd.run();
+    for (const page of pages) {
+      await expect.poll(() => page.getByRole("alert").count()).toBe(0);
+      await checkStill(page);
+    }
+  });
+});
+
+describe("answers that fail", () => {
+  const calls: [place: string, call: RegExp][] = [
+    ["/overview", /\/v1\/status/], ["/counters", /\/v1\/counters\?/], ["/counters/views", /\/describe/], ["/pipeline", /\/v1\/events/],
+    ["/pipeline/dead-letters", /\/v1\/dlq/], ["/users/user1", /\/v1\/users\//],
+  ];
+  it.each(calls)("are told on %s, and what to do", async (place, call) => {
+    const page = await open("about:blank", {}, /status of 500/);
+    const mend = await failing(page, call, 500);
+    await page.goto(at(place));
+    await expect.poll(() => page.getByRole("alert").allInnerTexts()).toEqual([expect.stringContaining("Not today")]);
+    await checkAccess(page);
+    await mend();
+    const again = page.getByRole("button", { name: "Try again" });
+    if (await again.count()) await again.click();
+    await expect.poll(() => page.getByRole("alert").count()).toBe(0);
+  });
+
+  it("that are slow leave a page that works meanwhile", async () => {
+    const page = await open("about:blank");
+    await page.route(/\/v1\/(counters|events|status)/, async (route) => {
+      await new Promise((done) => setTimeout(done, 1500));
+      await route.continue().catch(() => undefined);
+    });
+    await page.goto(at("/counters"));
+    await expect.poll(() => heading(page).allInnerTexts()).toEqual(["Counters"]);
+    await goTo(page, "Pipeline");
+    await expect.poll(() => heading(page).allInnerTexts()).toEqual(["Pipeline"]);
+    await expect.poll(() => page.getByRole("table", { name: "Events" }).getByText("views").count()).toBe(1);
+    await checkStill(page);
+  });
+});
+
+describe("going somewhere", () => {
+  it("names the window, begins at the top and puts focus on the heading", async () => {
+    const page = await open(tallyd.url, { viewport: { width: 1280, height: 500 } });
+    await expect.poll(() => page.title()).toBe("Feed · Tally");
+    expect(await isFocused(page, "body")).toBe(true);
+    await expect.poll(() => reaction(page, "post-cat", "like").isEnabled()).toBe(true);
+    await page.mouse.wheel(0, 600);
+    await expect.poll(() => page.evaluate(() => window.scrollY)).toBeGreaterThan(0);
+    for (const name of ["Overview", "Counters", "Pipeline", "Users", "Feed"]) {
+      await goTo(page, name);
+      await expect.poll(() => page.title()).toBe(`${name} · Tally`);
+      await expect.poll(() => isFocused(page, "h1")).toBe(true);
+      expect(await page.evaluate(() => window.scrollY)).toBe(0);
+    }
+    await page.goto(at("/no/such/page"));
+    await expect.poll(() => heading(page).innerText()).toBe("There is no such page");
+  });
+
+  it("needs no mouse", async () => {
+    const page = await open(tallyd.url);
+    await heading(page).waitFor();
+    await page.keyboard.press("Tab");
+    await page.keyboard.press("Enter"); // skip to the content
+    expect(await isFocused(page, "#main")).toBe(true);
+    await page.reload();
+    await heading(page).waitFor();
+    await tabTo(page, page.getByRole("link", { name: "Counters" }).first());
+    await page.keyboard.press("Enter");
+    await expect.poll(() => isFocused(page, "h1")).toBe(true);
+    await page.keyboard.press("Tab");
+    expect(await isFocused(page, "input[type=search]")).toBe(true);
+  });
+});
+
+describe("a phone", () => {
+  it("never hides what has the focus under its header or its navigation", async () => {
+    const page = await open(at("/counters/video1%2Flike"), phone);
+    await expect.poll(() => page.getByRole("link", { name: "user7", exact: true }).count()).toBeGreaterThan(0);
+    const hidden: string[] = [];
+    for (const key of [...Array<string>(20).fill("Tab"), ...Array<string>(20).fill("Shift+Tab")]) {
+      await page.keyboard.press(key);
+      const name = await page.evaluate(() => {
+        const focused = document.activeElement!;
+        const { left, top, width, height } = focused.getBoundingClientRect();
+        if (!focused.closest("main") || height > 100) return "";
+        const seen = document.elementFromPoint(left + width / 2, top + height / 2);
+        return seen && (focused.contains(seen) || seen.contains(focused)) ? "" : focused.outerHTML.slice(0, 100);
+      });
+      if (name) hidden.push(name);
+    }
+    expect(hidden).toEqual([]);
+  });
+});
+
+describe("the theme", () => {
+  it("is changed by its button, and kept", async () => {
+    const page = await open(tallyd.url, { colorScheme: "light" });
+    const ground = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+    const light = await ground();
+    await page.getByRole("button", { name: "Theme: auto" }).click();
+    await page.getByRole("button", { name: "Theme: light" }).click();
+    await expect.poll(() => page.getByRole("button", { name: "Theme: dark" }).count()).toBe(1);
+    const dark = await ground();
+    expect(dark).not.toBe(light);
+    await page.reload();
+    expect(await ground()).toBe(dark);
+    await page.getByRole("button", { name: "Theme: dark" }).click();
+    await expect.poll(ground).toBe(light);
+  });
+});
+
+describe("dialogs and messages", () => {
+  it("give focus back to where it was", async () => {
+    const page = await open(at("/counters/views"));
+    const reset = page.getByRole("button", { name: "Reset to 0" });
+    for (const leave of [() => page.keyboard.press("Escape"), () => page.getByRole("button", { name: "Cancel" }).press("Enter")]) {
+      await reset.press("Enter");
+      await expect.poll(() => page.getByRole("dialog").count()).toBe(1);
+      await leave();
+      await expect.poll(() => page.getByRole("dialog").count()).toBe(0);
+      expect(await reset.evaluate((button) => button === document.activeElement)).toBe(true);
+    }
+  });
+
+  it.each(["light", "dark"] as const)("are accessible: %s", async (colorScheme) => {
+    const page = await open(tallyd.url, { colorScheme }, /status of 422/);
+    const mend = await failing(page, /\/v1\/items\//, 422, "Refused today");
+    await reaction(page, "post-tabs", "like").click();
+    await expect.poll(() => page.getByText("Refused today").count()).toBe(1);
+    await checkAccess(page);
+    await mend();
+    const refused = await failing(page, /\/reset$/, 422, "Below its floor");
+    await page.goto(at("/counters/views"));
+    await page.getByRole("button", { name: "Reset to 0" }).click();
+    await page.getByRole("button", { name: "Reset", exact: true }).click();
+    await expect.poll(() => page.getByRole("dialog").getByRole("alert").innerText()).toContain("Below its floor");
+    await checkAccess(page);
+    await refused();
+  });
+});
+
+describe("a burst", () => {
+  it("goes on beside other pages, moves the picture, and can be stopped", async () => {
+    const page = await open(tallyd.url);
+    await page.getByLabel("Going viral is").selectOption("1000000");
+    await page.locator('[data-item="post-cat"]').getByRole("button", { name: "Go viral" }).click();
+    await page.getByRole("link", { name: "Watch the pipeline" }).click();
+    const note = page.getByRole("region", { name: "Going viral" });
+    await expect.poll(() => note.innerText()).toContain("of 1,000,000 likes");
+    const way = page.getByRole("list", { name: "The way of an event" });
+    await expect.poll(() => way.innerText()).toMatch(/[1-9][\d.]*[KM]? writes\/s/);
+    await checkAccess(page);
+    await note.getByRole("button", { name: "Stop" }).click();
+    await expect.poll(() => note.getByRole("button", { name: "Close" }).count()).toBe(1);
+    expect(await note.innerText()).not.toContain("1,000,000 of");
+    await note.getByRole("button", { name: "Close" }).click();
+    await expect.poll(() => note.count()).toBe(0);
+  });
+});
+
+describe("a server with a password", () => {
+  it("asks for it, and for the right one", async () => {
+    const file = join(tallyd.folder, "password");
+    writeFileSync(file, "open sesame\n", { mode: 0o600 });
+    const guarded = await Tallyd.start("--password-file", file);
+    try {
+      const page = await open(guarded.url, {}, /status of 401/);
+      const dialog = page.getByRole("dialog", { name: "This server asks for a password" });
+      await expect.poll(() => dialog.count()).toBe(1);
+      await checkAccess(page);
+      await dialog.getByLabel("Password").fill("let me in");
+      await page.keyboard.press("Enter");
+      await expect.poll(() => dialog.getByText("was not right").count()).toBe(1);
+      await dialog.getByLabel("Password").fill("open sesame");
+      await dialog.getByRole("button", { name: "Sign in" }).click();
+      await expect.poll(() => reaction(page, "post-aurora", "like").isEnabled()).toBe(true);
+      expect(await dialog.count()).toBe(0);
+    } finally {
+      await guarded.stop();
+    }
+  });
+});
