@@ -1,7 +1,7 @@
 // What a counter was: as it was seen since the page was opened, or as the log has it.
 
 import { useEffect, useRef, useState } from "react";
-import { asProblem, call, path, Problem, query } from "./api";
+import { asProblem, call, LONG_MS, path, Problem, query } from "./api";
 
 export interface Point {
   time: number; // in milliseconds
@@ -62,7 +62,7 @@ export interface Past {
 /** null = there was no such counter then; undefined = the log does not reach back so far. */
 async function valueAt(id: string, time: number, signal: AbortSignal): Promise<number | null | undefined> {
   try {
-    const { value } = await call<{ value: string }>(path("/v1/counters/", id, `/at${query({ time })}`), { signal });
+    const { value } = await call<{ value: string }>(path("/v1/counters/", id, `/at${query({ time })}`), { signal, timeoutMs: LONG_MS });
     return Number(value);
   } catch (error) {
     if (error instanceof Problem && error.status === 404) return null;

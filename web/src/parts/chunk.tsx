@@ -9,7 +9,7 @@ const LOOK_EVERY_MS = 1000;
 const SOON_MS = 10_000;
 
 async function serverIsBack(): Promise<void> {
-  while (!(await ask("/livez").then(() => true, () => false))) await new Promise((done) => setTimeout(done, LOOK_EVERY_MS));
+  while (!(await ask("/livez", { timeoutMs: 4000 }).then(() => true, () => false))) await new Promise((done) => setTimeout(done, LOOK_EVERY_MS));
 }
 
 /** The browser remembers what it could not load, and a server that was upgraded has other files: both want the whole page anew. One that
