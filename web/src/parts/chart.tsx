@@ -86,7 +86,7 @@ function options(lines: Line[], width: number, look: Look, onPoint: (index: numb
   return {
     width,
     height: heightOf(look),
-    padding: look.isBare ? [2, 0, 2, 0] : [8, 8, 0, 0],
+    padding: look.isBare ? [2, 0, 2, 0] : [8, 24, 0, 0], // the last time is written whole
     cursor: { show: !look.isBare, y: false, points: { size: 6 }, drag: { x: false, y: false } },
     legend: { show: false },
     scales: { y: scaleOf(look) },
