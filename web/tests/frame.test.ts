@@ -249,6 +249,7 @@ describe("a server with a password", () => {
       await dialog.getByRole("button", { name: "Sign in" }).click();
       await expect.poll(() => reaction(page, "post-aurora", "like").isEnabled()).toBe(true);
       expect(await dialog.count()).toBe(0);
+      await page.close(); // before the server goes
     } finally {
       await guarded.stop();
     }

@@ -138,7 +138,7 @@ function Totals({ samples, status }: { samples: Samples; status: Status | undefi
     <div className="grid gap-3 xl:grid-cols-2">
       <dl className="grid grid-cols-2 gap-4 rounded-xl border border-line bg-panel px-4 py-3 sm:grid-cols-4">
         {told.map(({ name, value, note }) => (
-          <div key={name} className="min-h-15 min-w-0">
+          <div key={name} className="min-h-15 min-w-0 xl:min-h-19 min-[88rem]:min-h-15">
             <dt className="text-xs text-soft">{name}</dt>
             <dd className="text-lg font-semibold tabular-nums">{value ?? <Waiting className="h-5 w-14" />}</dd>
             <dd className="text-xs text-soft">{note}</dd>
