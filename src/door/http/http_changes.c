@@ -20,7 +20,7 @@ struct http_stream {
     struct subscription *subscriptions; /* owned */
     bool has_begun;                     /* its head is written */
     uint64_t begun;                     /* pass->answering then */
-    uint64_t missed;                    /* pass->answering when it was last told before that */
+    bool has_missed;                    /* others were told before that */
     uint64_t events;                    /* told so far */
     uint64_t unread_since_ms;           /* too much is unread; 0 = it is not */
 };
@@ -51,7 +51,7 @@ static void tell_client(struct http_client *client, struct slice event)
     struct http_stream *stream = client->stream;
     uint64_t answering = client->base.pass->answering;
     if (!stream->has_begun)
-        stream->missed = answering;
+        stream->has_missed = true;
     if (!stream->has_begun || stream->begun > answering || !client->conn)
         return;
     HTTP_TEXT(&client->output, "id: ");
@@ -154,8 +154,9 @@ void http_changes_forget(struct http_client *client)
 /* ---- the handler ---- */
 
 /* The head, and each counter as it is now: who comes back has missed nothing. What others were told
- * while this was out may be newer: then it is told once more. And what was read before this, and
- * comes back later, is not told. */
+ * while this was out may be newer, and some of it may have been read earlier than the rest, which
+ * was cold: then all is read once more, as is what could not be read. And what was read before
+ * this, and comes back later, is not told. */
 static void answer_begin(struct http_call *call, struct op *ops)
 {
     struct http_client *client = call->client;
@@ -182,10 +183,12 @@ static void answer_begin(struct http_call *call, struct op *ops)
     client->stream->begun = client->base.pass->answering;
     struct http_worker *worker = client->worker;
     for (uint64_t i = 0; i < call->number; i++) {
+        bool is_known = ops[i].code == ERR_OK || ops[i].code == ERR_NOT_FOUND;
         worker->body.bytes.size = 0;
         write_event(worker, &worker->body, ops[i].id, &ops[i].value);
-        tell_client(client, buffer_slice(&worker->body.bytes));
-        if (client->stream->missed > client->stream->begun)
+        if (is_known)
+            tell_client(client, buffer_slice(&worker->body.bytes));
+        if (!is_known || client->stream->has_missed)
             channels_again(&worker->changes->channels, ops[i].id);
     }
 }

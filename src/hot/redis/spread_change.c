@@ -107,26 +107,32 @@ static void give_up_waiting(struct spread_entry *entry, struct op *op, struct sp
         runs_refuse(entry->layer, op);
 }
 
+/* With the last op that needs the fold the others go on, too: but not while the pieces are being
+ * put together, so that nothing is under way to them when they are gone. */
+static void end_needless_fold(struct spread_entry *entry)
+{
+    if (entry->is_folding)
+        return;
+    for (const struct op *op = entry->for_fold.first; op; op = op->next)
+        if (spread_needs_fold(entry, op))
+            return;
+    end_fold(entry);
+}
+
 /* A fold waits for the log, which may be down. Whoever has waited for long enough is refused; a
- * read behind a write of its batch is as patient as that. With the last op that needs the fold the
- * others go on, too. */
+ * read behind a write of its batch is as patient as that. */
 static void refuse_impatient(struct spread_entry *entry)
 {
     struct spread_ops all = entry->for_fold;
     struct spread_ops reads = {0};
-    bool is_needed = false;
     entry->for_fold = (struct spread_ops){0};
     for (struct op *op = spread_ops_take(&all); op; op = spread_ops_take(&all)) {
-        bool follows = spread_ops_have_earlier(&entry->for_fold, op);
-        if (!follows && runs_is_impatient(entry->layer, op)) {
+        if (runs_is_impatient(entry->layer, op) && !spread_ops_have_earlier(&entry->for_fold, op))
             give_up_waiting(entry, op, &reads);
-            continue;
-        }
-        spread_ops_add(&entry->for_fold, op);
-        is_needed |= spread_needs_fold(entry, op);
+        else
+            spread_ops_add(&entry->for_fold, op);
     }
-    if (!is_needed)
-        end_fold(entry);
+    end_needless_fold(entry);
     if (reads.first)
         spread_read_on(entry, &reads);
 }
@@ -165,6 +171,7 @@ void spread_was_moved(struct spread_entry *entry, enum err code)
         end_fold(entry);
         return;
     }
+    end_needless_fold(entry);
     spread_fold_if_quiet(entry);
     refresh_start(entry);
 }
