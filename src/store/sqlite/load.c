@@ -216,10 +216,10 @@ static enum err read_counts(struct sqlite_reader *reader, const struct entry *en
                             struct item_counts *ret, struct error *error)
 {
     struct kind_counts counts;
+    ret->count = 0;
     if (counts_parse(entry->counts, &reader->kinds, &counts))
         return error_set(error, ERR_CORRUPT, "entries.number %lld: its counts make no sense",
                          (long long)entry->number);
-    ret->count = 0;
     for (uint64_t left = counts.known; left; left &= left - 1) {
         unsigned kind = (unsigned)__builtin_ctzll(left);
         ret->kinds[ret->count] = kind_names_at(&reader->kinds, kind);
