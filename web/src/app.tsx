@@ -73,13 +73,13 @@ function useServer(): boolean {
   useEffect(() => {
     let timer: ReturnType<typeof setTimeout>;
     let isEnded = false;
+    let before = true;
     const look = async () => {
       const now = await ask("/livez", { timeoutMs: 4000 }).then(() => true, () => false);
       if (isEnded) return;
-      setUp((before) => {
-        if (now && !before) changes.hurry();
-        return now;
-      });
+      if (now && !before) changes.hurry();
+      before = now;
+      setUp(now);
       timer = setTimeout(look, now ? 3000 : 1000);
     };
     void look();
@@ -102,7 +102,8 @@ function LiveMark({ isUp }: { isUp: boolean }) {
   );
 }
 
-function SignIn() {
+/** `onSignedIn` is told where the page cannot be loaded again: the browser would have forgotten the password by then. */
+function SignIn({ onSignedIn }: { onSignedIn: () => void }) {
   const [isAsked, setAsked] = useState(false);
   const [password, setTyped] = useState("");
   useEffect(() => {
@@ -112,8 +113,13 @@ function SignIn() {
   }, []);
   if (!isAsked) return null;
   const signIn = () => {
-    setPassword(password);
-    window.location.reload();
+    if (setPassword(password)) {
+      window.location.reload();
+      return;
+    }
+    setAsked(false);
+    changes.hurry();
+    onSignedIn();
   };
   return (
     <Dialog title="This server asks for a password" onClose={() => setAsked(false)}>
@@ -159,6 +165,8 @@ function BurstNote() {
           <Link to={["pipeline"]} className="hover:underline">Pipeline</Link>
         </span>
       </div>
+      {state.failed > 0 && <p className="text-xs text-soft tabular-nums">{exact(String(state.failed))} refused</p>}
+      {state.problem && <p role="alert" className="text-xs break-words text-bad">{state.problem.text}</p>}
     </section>
   );
 }
@@ -184,6 +192,7 @@ function Here() {
 export function App() {
   const isUp = useServer();
   const place = usePlace();
+  const [signedIn, setSignedIn] = useState(0); // each time all is asked for anew
   return (
     <div className="min-h-dvh lg:grid lg:grid-cols-[13rem_minmax(0,1fr)]">
       <a href="#main" className="sr-only focus:not-sr-only focus:absolute focus:z-50 focus:m-2 focus:rounded focus:bg-panel focus:p-2"
@@ -204,7 +213,7 @@ export function App() {
       </header>
       <div className="lg:col-start-2">
         <main id="main" tabIndex={-1} className="mx-auto w-full max-w-[96rem] px-4 pt-6 pb-24 outline-none lg:px-8 lg:pb-10">
-          <Boundary place={place.join("/")}>
+          <Boundary key={signedIn} place={place.join("/")}>
             <Suspense fallback={<p className="text-sm text-soft">{isUp ? "Loading…" : "This page comes as soon as the server is back."}</p>}>
               <Here />
             </Suspense>
@@ -218,7 +227,7 @@ export function App() {
         <BurstNote />
         <Notices />
       </div>
-      <SignIn />
+      <SignIn onSignedIn={() => setSignedIn((times) => times + 1)} />
     </div>
   );
 }

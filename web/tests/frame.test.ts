@@ -4,7 +4,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { checkAccess, checkStill, failing, forgetShifts, open, phone, reaction, tabTo, Tallyd } from "./lab";
+import { blockStorage, checkAccess, checkStill, failing, forgetShifts, open, phone, reaction, tabTo, Tallyd } from "./lab";
 
 const DOWN = /ERR_|Failed to load/;
 let tallyd: Tallyd;
@@ -92,8 +92,7 @@ describe("answers that fail", () => {
     await expect.poll(() => page.getByRole("alert").allInnerTexts()).toEqual([expect.stringContaining("Not today")]);
     await checkAccess(page);
     await mend();
-    const again = page.getByRole("button", { name: "Try again" });
-    if (await again.count()) await again.click();
+    await page.getByRole("button", { name: "Try again" }).click({ timeout: 2000 }).catch(() => undefined); // some come by themselves
     await expect.poll(() => page.getByRole("alert").count()).toBe(0);
   });
 
@@ -196,6 +195,26 @@ describe("dialogs and messages", () => {
     }
   });
 
+  it("stay while what was confirmed is under way, and tell how it ended", async () => {
+    const page = await open(at("/counters/views"), {}, /status of 422/);
+    let goOn = () => {};
+    const held = new Promise<void>((done) => (goOn = done));
+    await page.route(/\/reset$/, async (route) => {
+      await held;
+      await route.fulfill({ status: 422, contentType: "application/problem+json", body: JSON.stringify({ title: "Below its floor" }) });
+    });
+    const dialog = page.getByRole("dialog");
+    await page.getByRole("button", { name: "Reset to 0" }).click();
+    await dialog.getByRole("button", { name: "Reset", exact: true }).click();
+    await expect.poll(() => dialog.getByRole("button", { name: "Cancel" }).isDisabled()).toBe(true);
+    for (let i = 0; i < 3; i++) await page.keyboard.press("Escape");
+    expect(await dialog.isVisible()).toBe(true);
+    goOn();
+    await expect.poll(() => dialog.getByRole("alert").innerText()).toContain("Below its floor");
+    await dialog.getByRole("button", { name: "Cancel" }).click();
+    await expect.poll(() => dialog.count()).toBe(0);
+  });
+
   it.each(["light", "dark"] as const)("are accessible: %s", async (colorScheme) => {
     const page = await open(tallyd.url, { colorScheme }, /status of 422/);
     const mend = await failing(page, /\/v1\/items\//, 422, "Refused today");
@@ -216,6 +235,10 @@ describe("dialogs and messages", () => {
 describe("a burst", () => {
   it("goes on beside other pages, moves the picture, and can be stopped", async () => {
     const page = await open(tallyd.url);
+    await page.route(/\/v1\/batch/, async (route) => { // so that it is not over before it is stopped
+      await new Promise((done) => setTimeout(done, 200));
+      await route.continue().catch(() => undefined);
+    });
     await page.getByLabel("Going viral is").selectOption("1000000");
     await page.locator('[data-item="post-cat"]').getByRole("button", { name: "Go viral" }).click();
     await page.getByRole("link", { name: "Watch the pipeline" }).click();
@@ -230,15 +253,26 @@ describe("a burst", () => {
     await note.getByRole("button", { name: "Close" }).click();
     await expect.poll(() => note.count()).toBe(0);
   });
+
+  it("that the server refuses says so on every page", async () => {
+    const page = await open(tallyd.url, {}, /status of 422/);
+    await failing(page, /\/v1\/batch/, 422, "No more today");
+    await page.locator('[data-item="post-cat"]').getByRole("button", { name: "Go viral" }).click();
+    await expect.poll(() => page.getByRole("alert").innerText()).toContain("No more today");
+    await goTo(page, "Users");
+    await expect.poll(() => page.getByRole("region", { name: "Going viral" }).getByRole("alert").innerText()).toContain("No more today");
+  });
 });
 
 describe("a server with a password", () => {
-  it("asks for it, and for the right one", async () => {
+  it.each(["remembers", "may not remember"])("asks a browser that %s for it, and for the right one", async (browser) => {
     const file = join(tallyd.folder, "password");
     writeFileSync(file, "open sesame\n", { mode: 0o600 });
     const guarded = await Tallyd.start("--password-file", file);
     try {
-      const page = await open(guarded.url, {}, /status of 401/);
+      const page = await open("about:blank", {}, /status of 401/);
+      if (browser === "may not remember") await blockStorage(page);
+      await page.goto(guarded.url);
       const dialog = page.getByRole("dialog", { name: "This server asks for a password" });
       await expect.poll(() => dialog.count()).toBe(1);
       await checkAccess(page);

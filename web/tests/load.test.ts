@@ -1,7 +1,7 @@
 // What it takes until the first page is there.
 
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { open, Tallyd } from "./lab";
+import { blockStorage, failing, open, Tallyd } from "./lab";
 
 const FIRST_LOAD_MAX = 150 * 1024;
 let tallyd: Tallyd;
@@ -24,12 +24,24 @@ it("is less than 150 KB, with all that a wide screen shows at once", async () =>
   expect(size).toBeLessThan(FIRST_LOAD_MAX);
 });
 
+it("shows the first counter by itself to who has just read how to make one", async () => {
+  const page = await open(`${tallyd.url}/#/counters`);
+  await expect.poll(() => page.getByText("Nothing is counted yet").count()).toBe(1);
+  await tallyd.call("POST", "/v1/counters/views/add");
+  await expect.poll(() => page.getByRole("link", { name: "views" }).count()).toBe(1);
+});
+
+it("is a feed that works though its chart cannot be loaded", async () => {
+  const page = await open("about:blank", { viewport: { width: 1600, height: 900 } }, /./);
+  await failing(page, /\/page\/chart-.*js$/, 404);
+  await page.goto(tallyd.url);
+  await expect.poll(() => page.getByText("The chart could not be loaded").count()).toBe(1);
+  await expect.poll(() => page.locator('[data-item="post-cat"] [data-kind="like"]').isEnabled()).toBe(true);
+});
+
 it("works in a browser that may not remember anything", async () => {
   const page = await open("about:blank");
-  await page.addInitScript(() => {
-    for (const name of ["localStorage", "sessionStorage"])
-      Object.defineProperty(window, name, { get: () => { throw new DOMException("blocked", "SecurityError"); } });
-  });
+  await blockStorage(page);
   await page.goto(tallyd.url);
   await page.getByLabel("You are").fill("ben");
   await page.keyboard.press("Enter");

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { checkAccess, checkFits, checkStill, failing, fieldTime, open, phone, tabTo, Tallyd, wide } from "./lab";
 
 const hostile = `<img src=x onerror=alert(1)>"'/..%2f`;
+const TYPING_MS = 300; // of lib/hooks.ts
 let tallyd: Tallyd;
 
 beforeAll(async () => {
@@ -69,15 +70,21 @@ describe("counters", () => {
     const page = await open(at("/counters"));
     const half = { id: 1, kind: "recount", state: "running", done: 40, all: 100, unit: "counters", started: "", ended: null, text: "", found: 0, lines: [] };
     let asked = 0;
-    await page.route(/\/v1\/tasks\//, (route) => (++asked <= 5 ? route.fulfill({ json: half }) : route.continue()));
+    let isHalf = true;
+    await page.route(/\/v1\/tasks\//, (route) => {
+      asked++;
+      return isHalf ? route.fulfill({ json: half }) : route.continue();
+    });
     await page.getByRole("button", { name: "Recount these" }).click();
     await expect.poll(() => page.getByText("40 of 100 counters").count()).toBe(1);
     expect(await page.getByRole("progressbar", { name: "Progress" }).getAttribute("value")).toBe("40");
+    isHalf = false;
     await expect.poll(() => page.getByText("counted anew", { exact: false }).innerText()).toContain("0 differ");
-    await page.waitForTimeout(500);
-    const askedInAll = asked;
-    await page.waitForTimeout(1500);
-    expect(asked).toBe(askedInAll); // it is over: nobody asks any more
+    await expect.poll(async () => { // it is over: nobody asks any more
+      const before = asked;
+      await page.waitForTimeout(1500);
+      return asked - before;
+    }).toBe(0);
   });
 
   it("are not recounted when the server refuses, and it says so", async () => {
@@ -101,9 +108,12 @@ describe("counters", () => {
     const asked = new Set<string>();
     page.on("request", (request) => asked.add(new URL(request.url()).searchParams.get("match") ?? ""));
     await tabTo(page, page.getByRole("searchbox"));
-    await page.keyboard.type("video1/like", { delay: 30 });
-    await expect.poll(() => page.locator('[role="row"] a').allInnerTexts()).toEqual(["video1/like"]);
-    expect([...asked].filter((match) => match.startsWith("*v")).length).toBeLessThanOrEqual(3);
+    const keys = "video1/like";
+    const began = performance.now();
+    await page.keyboard.type(keys, { delay: 30 });
+    const stillAtMost = (performance.now() - began) / TYPING_MS; // times: keys may be slow on a busy machine
+    await expect.poll(() => page.locator('[role="row"] a').allInnerTexts()).toEqual([keys]);
+    expect([...asked].filter((match) => match.startsWith("*v")).length).toBeLessThanOrEqual(1 + stillAtMost);
   });
 
   it("of a hundred thousand scroll as smoothly as a few", async () => {
@@ -120,7 +130,7 @@ describe("counters", () => {
     expect(all.rowsMost).toBeLessThan(80); // only what can be seen is there
     expect(all.frameMs).toBeLessThan(4 * few.frameMs + 30);
     await expect.poll(() => page.locator('[role="row"] a').last().innerText()).toBe("many:0");
-  });
+  }, 120_000);
 
   it("of a hundred thousand have events, which come page by page", async () => {
     await expect.poll(async () => (await tallyd.call<{ pipeline: { succeeded: number } }>("GET", "/v1/status")).pipeline.succeeded, { timeout: 40_000 }).toBeGreaterThan(100_000);
@@ -133,7 +143,7 @@ describe("counters", () => {
       await expect.poll(() => foot.innerText()).toContain(`${count} units`);
     }
     expect((await scrollThrough(page, "Events")).rowsMost).toBeLessThan(80);
-  });
+  }, 120_000);
 });
 
 describe("a counter", () => {
@@ -152,12 +162,15 @@ describe("a counter", () => {
     await page.keyboard.press("Enter");
     await expect.poll(() => page.getByRole("alert").innerText()).toContain("The log is busy");
     await mend();
+    let goOn = () => {};
+    const held = new Promise<void>((done) => (goOn = done));
     await page.route(/\/recount$/, async (route) => {
-      await new Promise((done) => setTimeout(done, 1500));
+      await held;
       await route.continue();
     });
     await page.getByRole("button", { name: "Try again" }).click();
-    await expect.poll(() => page.getByText("Reading the log, event by event: 1 s").count()).toBe(1);
+    await expect.poll(() => page.getByText(/Reading the log, event by event: [1-9]\d* s/).count()).toBe(1);
+    goOn();
     await expect.poll(() => page.getByText("The number is proved").count()).toBe(1);
     for (const [name, value] of [["The counter says", "1,234,567"], ["Counted from its events", "1,234,567"], ["Before the log begins", "0"]])
       expect(await page.locator("dt", { hasText: name }).locator("+ dd").innerText()).toBe(value);
@@ -249,7 +262,7 @@ describe("users", () => {
     expect(await erase.isDisabled()).toBe(true);
     await page.getByLabel("Type grumpy to go on").fill("grumpy");
     await erase.click();
-    await expect.poll(() => page.getByText("No reactions").count(), { timeout: 15_000 }).toBe(1);
+    await expect.poll(() => page.getByText("No reactions").count()).toBe(1);
     expect(await tallyd.call("GET", "/v1/counters/video1%2Fdislike")).toMatchObject({ value: "0" });
   });
 });
@@ -273,9 +286,11 @@ describe("the overview", () => {
     const box = (await drawn.boundingBox())!;
     await page.mouse.move(box.x + 62, box.y + 40); // at the left edge of the drawing
     const told = page.getByRole("region", { name: "Operations per second" }).getByText(/^\d\d:\d\d:\d\d$/);
+    const secondsOf = (clock: string) => clock.split(":").reduce((sum, part) => sum * 60 + Number(part), 0);
     const first = await told.innerText();
-    const clock = await page.evaluate((time) => new Date(time).toLocaleTimeString(undefined, { hour12: false }), opened - 1000);
-    expect(first < clock, `${first} is before ${clock}`).toBe(true);
+    const clock = await page.evaluate((time) => new Date(time).toLocaleTimeString(undefined, { hourCycle: "h23" }), opened - 1000);
+    const earlier = (secondsOf(clock) - secondsOf(first) + 86_400) % 86_400; // midnight may be in between
+    expect(earlier > 0 && earlier < 43_200, `${first} is before ${clock}`).toBe(true);
     await tabTo(page, page.getByLabel("Charts show"));
     await page.keyboard.press("ArrowUp");
     await expect.poll(() => drawn.getAttribute("aria-label")).toBe("Operations per second, the last minute");
@@ -296,6 +311,7 @@ describe("motion", () => {
     await expect.poll(() => page.getByRole("table", { name: "Events" }).count()).toBe(1);
     expect(await page.evaluate(() => document.getAnimations().length)).toBe(0);
     await page.goto(at("/counters"));
+    await expect.poll(() => page.getByRole("table", { name: "Counters" }).count()).toBe(1);
     expect(await page.evaluate(() => document.getAnimations().length)).toBe(0);
   });
 });

@@ -2,25 +2,39 @@
 
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { checkAccess, checkFits, failing, fieldTime, open, phone, tabTo, Tallyd } from "./lab";
+import { checkAccess, checkFits, checkStill, failing, fieldTime, open, phone, tabTo, Tallyd } from "./lab";
 import { refuse } from "./lively";
 
 const FAILS_WITHIN_MS = 60_000; // five retries take half a minute
+const hostile = `coupon:<img src=x onerror=alert(1)>"'/..%2f`;
 let tallyd: Tallyd;
+let other: Tallyd; // one on which everything is given up
 
 beforeAll(async () => {
-  tallyd = await Tallyd.start("--flush-interval", "100ms");
+  [tallyd, other] = await Promise.all([Tallyd.start("--flush-interval", "100ms"), Tallyd.start("--flush-interval", "100ms")]);
   await tallyd.lines([{ op: "add", id: "views", delta: 41 }, { op: "like", item: "video1", user: "ann" }]);
   await refuse(tallyd);
+  await tallyd.lines([{ op: "add", id: hostile, delta: 5 }]);
+  await refuse(other);
 });
-afterAll(() => tallyd.stop());
+afterAll(async () => {
+  await tallyd.stop();
+  await other.stop();
+});
 
-const letters = async () => (await tallyd.call<{ letters: { counter: string; event_id: string }[] }>("GET", "/v1/dlq")).letters;
+const letters = async (of = tallyd) => (await of.call<{ letters: { counter: string; event_id: string }[] }>("GET", "/v1/dlq")).letters;
 const at = (place: string) => `${tallyd.url}/#/pipeline${place}`;
 const events = (page: Page) => page.getByRole("table", { name: "Events" });
 const rows = (page: Page) => events(page).locator('[role="row"]');
 
 describe("events", () => {
+  // First: they are tried again for half a minute only.
+  it("that the store refuses are tried again, and it is told when and why", async () => {
+    const page = await open(at("/RETRYING"));
+    await expect.poll(() => events(page).innerText()).toMatch(/coupon:spring[^]*retry \d (in \d|just now|\d)[^]*no more than 1,000 coupons/);
+    await checkAccess(page);
+  });
+
   it("are found by state and counter, with the keyboard alone", async () => {
     const page = await open(at(""));
     await expect.poll(() => events(page).getByText("SUCCESS").count()).toBeGreaterThan(1);
@@ -46,12 +60,6 @@ describe("events", () => {
     await page.getByLabel("Not after").fill(before);
     await expect.poll(() => page.getByText("No such events").count()).toBe(1);
   });
-
-  it("that the store refuses are tried again, and it is told when and why", async () => {
-    const page = await open(at("/RETRYING"));
-    await expect.poll(() => events(page).innerText()).toMatch(/coupon:spring[^]*retry \d (in \d|just now|\d)[^]*no more than 1,000 coupons/);
-    await checkAccess(page);
-  });
 });
 
 describe("dead letters", () => {
@@ -60,12 +68,13 @@ describe("dead letters", () => {
   const confirm = (page: Page, name: string) => page.getByRole("dialog").getByRole("button", { name }).click();
 
   it("come after five retries", async () => {
-    await expect.poll(async () => (await letters()).length, { timeout: FAILS_WITHIN_MS }).toBe(3);
-  }, FAILS_WITHIN_MS + 5000);
+    await expect.poll(async () => (await letters()).length, { timeout: FAILS_WITHIN_MS }).toBe(4);
+    await expect.poll(async () => (await letters(other)).length, { timeout: FAILS_WITHIN_MS }).toBe(3);
+  }, 2 * FAILS_WITHIN_MS + 5000);
 
   it("are counted where the list is, and can be looked into", async () => {
     const page = await open(at(""));
-    await page.getByRole("link", { name: "Dead letters 3" }).click();
+    await page.getByRole("link", { name: "Dead letters 4" }).click();
     await letter(page, "coupon:spring").getByRole("button", { name: "Inspect" }).press("Enter");
     const dialog = page.getByRole("dialog", { name: "Dead letter" });
     await expect.poll(() => dialog.innerText()).toMatch(/coupon:spring[^]*\+40[^]*no more than 1,000 coupons[^]*[0-9a-f]{20}/);
@@ -74,9 +83,25 @@ describe("dead letters", () => {
     expect(await page.evaluate(() => document.activeElement?.textContent)).toBe("Inspect");
   });
 
-  it.each([["light", {}], ["dark", { colorScheme: "dark" as const }], ["phone", phone]])("are accessible and fit: %s", async (_name, options) => {
-    const page = await open(at("/dead-letters"), options);
-    await expect.poll(() => list(page).getByRole("row").count()).toBe(4);
+  it("with hostile names are text, also when they are looked into", async () => {
+    const page = await open(at("/dead-letters"));
+    await letter(page, hostile).getByRole("button", { name: "Inspect" }).click();
+    await expect.poll(() => page.getByRole("dialog", { name: "Dead letter" }).innerText()).toContain(hostile);
+    expect(await page.getByText(hostile).count()).toBe(2);
+    expect(await page.locator("img[src='x']").count()).toBe(0);
+  });
+
+  it.each([["light", {}], ["dark", { colorScheme: "dark" as const }], ["phone", phone]])("are accessible, fit and do not jump: %s", async (_name, options) => {
+    const page = await open("about:blank", options);
+    await page.route(/\/v1\/(?!changes)/, async (route) => { // late, so that the page is there before
+      await new Promise((done) => setTimeout(done, 300));
+      await route.continue().catch(() => undefined);
+    });
+    await page.goto(at("/dead-letters"));
+    await expect.poll(() => list(page).getByRole("row").count()).toBe(5);
+    await expect.poll(() => page.getByRole("link", { name: "Dead letters 4" }).count()).toBe(1);
+    await page.waitForTimeout(600);
+    await checkStill(page);
     await page.getByLabel("Choose coupon:summer").check();
     await checkAccess(page);
     await checkFits(page);
@@ -90,8 +115,8 @@ describe("dead letters", () => {
     await tallyd.call("DELETE", `/v1/dlq/${spring.event_id}`);
     await confirm(page, "Discard");
     await expect.poll(() => page.getByText("2 are discarded").count()).toBe(1);
-    await expect.poll(() => list(page).getByRole("row").count()).toBe(2);
-    await expect.poll(async () => (await letters()).map((one) => one.counter)).toEqual(["coupon:winter"]);
+    await expect.poll(() => list(page).getByRole("row").count()).toBe(3);
+    await expect.poll(async () => (await letters()).map((one) => one.counter).sort()).toEqual([hostile, "coupon:winter"]);
     expect(await page.getByRole("button", { name: "Discard all" }).isEnabled()).toBe(true);
   });
 
@@ -109,12 +134,65 @@ describe("dead letters", () => {
     await expect.poll(() => page.getByRole("button", { name: "Try all again" }).count()).toBe(1);
   });
 
-  it("are counted after all when the store takes them", async () => {
+  it("are counted after all when the store takes them, one that is chosen", async () => {
     const page = await open(at("/dead-letters"));
     tallyd.sql("DROP TRIGGER refuse");
+    await page.getByLabel("Choose coupon:winter").check();
+    await page.getByRole("button", { name: "Try 1 chosen again" }).click();
+    await confirm(page, "Try again");
+    await expect.poll(() => page.getByText("1 is tried again").count()).toBe(1);
+    await expect.poll(() => tallyd.sql("SELECT value FROM counters WHERE id = 'coupon:winter'").trim()).toBe("42");
+    expect((await letters()).map((one) => one.counter)).toEqual([hostile]);
+  });
+
+  it("are counted after all when the store takes them, or all", async () => {
+    const page = await open(at("/dead-letters"));
     await page.getByRole("button", { name: "Try all again" }).click();
     await confirm(page, "Try again");
     await expect.poll(() => page.getByText("No dead letters").count()).toBe(1);
-    await expect.poll(() => tallyd.sql("SELECT value FROM counters WHERE id = 'coupon:winter'").trim()).toBe("42");
+    await expect.poll(() => tallyd.sql("SELECT value FROM counters WHERE id LIKE 'coupon:<%'").trim()).toBe("5");
+  });
+
+  it("are all given up, and never counted", async () => {
+    const page = await open(`${other.url}/#/pipeline/dead-letters`);
+    await page.getByRole("button", { name: "Discard all" }).click();
+    expect(await page.getByRole("dialog").innerText()).toContain("Discard all?");
+    await confirm(page, "Discard");
+    await expect.poll(() => page.getByText("All are discarded").count()).toBe(1);
+    await expect.poll(() => page.getByText("No dead letters").count()).toBe(1);
+    expect(await letters(other)).toEqual([]);
+    expect(other.sql("SELECT count(*) FROM counters WHERE id LIKE 'coupon:%' AND value <> 0").trim()).toBe("0");
+  });
+
+  it("that are chosen far down stay so when somebody is back at the top", async () => {
+    const page = await open("about:blank");
+    const many = Array.from({ length: 250 }, (_, i) => ({
+      event_id: `event-${i}`, counter: `c-${i}`, delta: "1", reason: "full", retry_count: 5, created: null, failed: null, size_bytes: 1 }));
+    const asked: string[] = [];
+    let tops = 0;
+    await page.route(/\/v1\/dlq/, (route) => {
+      const { pathname, searchParams } = new URL(route.request().url());
+      if (route.request().method() !== "GET") {
+        asked.push(`${route.request().method()} ${pathname}`);
+        return route.fulfill({ json: {} });
+      }
+      const isFirst = searchParams.get("cursor") === null;
+      if (isFirst) tops++;
+      return route.fulfill({ json: isFirst ? { letters: many.slice(0, 200), cursor: "200", as_of: "" } : { letters: many.slice(200), cursor: null, as_of: "" } });
+    });
+    await page.goto(at("/dead-letters"));
+    const scroller = list(page).locator('[role="rowgroup"][tabindex]');
+    await expect.poll(() => page.getByText("200 dead letters, and more").count()).toBe(1);
+    await scroller.evaluate((element) => element.scrollTo(0, element.scrollHeight));
+    await expect.poll(() => page.getByText("250 dead letters").count()).toBe(1);
+    await scroller.evaluate((element) => element.scrollTo(0, element.scrollHeight));
+    await page.getByLabel("Choose c-249").check();
+    await scroller.evaluate((element) => element.scrollTo(0, 0));
+    const before = tops;
+    await expect.poll(() => tops).toBeGreaterThan(before + 1);
+    await expect.poll(() => page.getByText("200 dead letters, and more").count()).toBe(1);
+    await page.getByRole("button", { name: "Discard 1 chosen" }).click();
+    await confirm(page, "Discard");
+    await expect.poll(() => asked).toEqual(["DELETE /v1/dlq/event-249"]);
   });
 });

@@ -1,7 +1,8 @@
 // Puts the built page into a C source: build/page/page_files.c, for every file its bytes as they
 // are and gzipped. The bytes themselves are taken in by the assembler (.incbin), which is quick.
 //
-// Fails when the first load, or the button, has grown too large.
+// Fails when the first load, or the button, has grown too large. The first load is what index.html names; the chart of a wide
+// screen comes after it, and tests/load.test.ts measures both.
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { extname, join } from "node:path";

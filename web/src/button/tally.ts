@@ -11,7 +11,7 @@
 
 import { Server, type Problem, type Reacted } from "../lib/api";
 import { Changes } from "../lib/changes";
-import { compact, exact } from "../lib/format";
+import { compact, exact, spoken } from "../lib/format";
 import { ItemReactions } from "../lib/reactions";
 
 const KINDS = "like dislike";
@@ -38,7 +38,8 @@ p:empty { display: none }
   :host { color: var(--tally-ink, #eceef3) }
   button { background: var(--tally-ground, #171a21); border-color: var(--tally-line, #6b7485) }
   button:hover { background: var(--tally-hover, #20242d) }
-  button[aria-pressed=true] { background: var(--tally-held, #25234d); color: var(--tally-held-ink, #b3b0fb) }
+  button[aria-pressed=true] { background: var(--tally-held, #25234d); border-color: var(--tally-accent, #7c76f2); color: var(--tally-held-ink, #b3b0fb) }
+  button:focus-visible { outline-color: var(--tally-accent, #7c76f2) }
   p { color: var(--tally-bad, #ff9d94) }
 }`;
 
@@ -180,13 +181,12 @@ class TallyReactions extends HTMLElement {
   private show(): void {
     const shown = this.reactions?.shown;
     for (const [kind, button] of this.buttons) {
-      const count = shown?.counts[kind] ?? "";
-      const [short, long] = [compact(count), exact(count)];
-      button.querySelector("span")!.textContent = short;
-      button.title = long;
+      const count = shown?.counts[kind];
+      button.querySelector("span")!.textContent = compact(count ?? "");
+      button.title = exact(count ?? "");
       button.setAttribute("aria-pressed", String(shown?.held === kind));
       button.setAttribute("aria-disabled", String(!this.user));
-      button.setAttribute("aria-label", `${kind}: ${short || "…"}${short === long ? "" : `, exactly ${long}`}`);
+      button.setAttribute("aria-label", `${kind}: ${spoken(count)}`);
     }
   }
 }

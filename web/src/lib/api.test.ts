@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { asProblem, call, idsInQueries, path, Problem, Server } from "./api";
+import { asPassing, asProblem, call, hasPassword, idsInQueries, path, Problem, Server, setPassword } from "./api";
 
 afterEach(() => {
   vi.restoreAllMocks();
@@ -40,6 +40,14 @@ describe("ids in queries", () => {
 });
 
 describe("answers", () => {
+  it("that did not come come by themselves only to who asks again", async () => {
+    answerWith(() => Promise.reject(new TypeError("refused")));
+    const problem = await problemOf(call("/v1/status"));
+    expect(asProblem(problem).text).toBe("The server cannot be reached");
+    expect(asPassing(problem).text).toBe("The server cannot be reached. The page tries again by itself");
+    expect(asPassing(new Problem(422, "", "No", "", "Sleep")).text).toBe("No. Sleep");
+  });
+
   it("that do not come in time are none", async () => {
     answerWith((_url, { signal }) => new Promise((_done, fail) => signal!.addEventListener("abort", () => fail(signal!.reason as Error))));
     const problem = await problemOf(call("/v1/status", { timeoutMs: 20 }));
@@ -81,4 +89,12 @@ it("the password goes to the page's own server only", async () => {
     ["/v1/status", "Bearer sesame"],
     ["https://tally.example/v1/status", undefined],
   ]);
+});
+
+it("the password is known as long as the page, where the browser may not remember it", async () => {
+  vi.spyOn(window, "sessionStorage", "get").mockImplementation(() => { throw new DOMException("blocked", "SecurityError"); });
+  const fetched = answerWith(() => Promise.resolve(new Response("{}")));
+  expect([hasPassword(), setPassword("sesame"), hasPassword()]).toEqual([false, false, true]);
+  await call("/v1/status");
+  expect((fetched.mock.calls[0]![1].headers as Record<string, string>).Authorization).toBe("Bearer sesame");
 });

@@ -48,21 +48,36 @@ export function asProblem(error: unknown): Problem {
 
 function noAnswer(error: unknown): Problem {
   const isLate = error instanceof DOMException && error.name === "TimeoutError";
-  return new Problem(NO_ANSWER, "", isLate ? "The server does not answer" : "The server cannot be reached", "", "The page tries again by itself");
+  return new Problem(NO_ANSWER, "", isLate ? "The server does not answer" : "The server cannot be reached", "", "");
+}
+
+/** As somebody tells it who asks again by himself. */
+export function asPassing(error: unknown): Problem {
+  const problem = asProblem(error);
+  if (problem.status !== NO_ANSWER) return problem;
+  return new Problem(NO_ANSWER, problem.type, problem.message, problem.detail, "The page tries again by itself");
 }
 
 // ---- the password, of the server that the page is from ----
 
-export function hasPassword(): boolean {
-  return recall(PASSWORD, "session") !== null;
+let typed: string | null = null; // since the page was loaded: the browser may not remember anything
+
+function passwordNow(): string | null {
+  return typed ?? recall(PASSWORD, "session");
 }
 
-export function setPassword(password: string): void {
-  remember(PASSWORD, password, "session");
+export function hasPassword(): boolean {
+  return passwordNow() !== null;
+}
+
+/** Whether it is still known when the page is loaded again. */
+export function setPassword(password: string): boolean {
+  typed = password;
+  return remember(PASSWORD, password, "session");
 }
 
 function authorization(): Record<string, string> {
-  const password = recall(PASSWORD, "session");
+  const password = passwordNow();
   return password ? { Authorization: `Bearer ${password}` } : {};
 }
 
@@ -200,13 +215,9 @@ export class Server {
       { key, timeoutMs: SOON_MS, ...(kind === null ? { method: "DELETE" } : { method: "PUT", json: { kind } }) });
 
   /** Of many counters at once. */
-  values = async (ids: string[]): Promise<{ counters: Counted[]; as_of: string }> => {
-    const all: { counters: Counted[]; as_of: string } = { counters: [], as_of: "" };
-    for (const some of idsInQueries(ids)) {
-      const answer = await this.call<{ counters: Counted[]; as_of: string }>(`/v1/counters?ids=${some}`);
-      all.counters.push(...answer.counters);
-      all.as_of = answer.as_of;
-    }
+  values = async (ids: string[]): Promise<Counted[]> => {
+    const all: Counted[] = [];
+    for (const some of idsInQueries(ids)) all.push(...(await this.call<{ counters: Counted[] }>(`/v1/counters?ids=${some}`)).counters);
     return all;
   };
 

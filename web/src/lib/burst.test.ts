@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
-import { burst } from "./burst";
+import { burst, endOf } from "./burst";
 
 interface Batch {
   key: string;
@@ -74,4 +74,11 @@ it("ends when somebody stops it", async () => {
   expect(batches).toHaveLength(8);
   expect(burst.state).toMatchObject({ sent: 20_000, isOver: true });
   expect(burst.state!.problem).toBeUndefined();
+  expect(endOf(burst.state!)).toBe("Stopped.");
+});
+
+it("is done though some of it was refused", () => {
+  const state = { item: "post", wanted: 10, sent: 8, failed: 2, perSecond: 1, isOver: true };
+  expect(endOf(state)).toBe("Done.");
+  expect(endOf({ ...state, isOver: false })).toBe("");
 });

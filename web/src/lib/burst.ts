@@ -15,6 +15,12 @@ export interface BurstState {
   problem?: Problem;
 }
 
+/** How it went, once it is over. */
+export function endOf({ isOver, problem, sent, failed, wanted }: BurstState): string {
+  if (!isOver || problem) return "";
+  return sent + failed < wanted ? "Stopped." : "Done.";
+}
+
 const LINES = 5000; // of a batch
 const SENDERS = 4;
 const TRIES = 5;

@@ -10,6 +10,7 @@ class Streams {
   stored: Record<string, string> = {};
   isDown = false;
   isHung = false;
+  type = "text/event-stream; charset=utf-8";
 
   listen = (search: string, signal: AbortSignal): Promise<Response> => {
     if (this.isDown) return Promise.reject(new TypeError("refused"));
@@ -17,14 +18,14 @@ class Streams {
     const body = new ReadableStream<Uint8Array>({ start: (controller) => void (out = controller) });
     signal.addEventListener("abort", () => out.error(new Error("aborted")));
     this.asked.push({ search, signal, say: (text) => out.enqueue(new TextEncoder().encode(text)), end: () => out.close() });
-    if (!this.isHung) return Promise.resolve(new Response(body));
+    if (!this.isHung) return Promise.resolve(new Response(body, { headers: { "Content-Type": this.type } }));
     return new Promise((_done, fail) => signal.addEventListener("abort", () => fail(new Error("aborted"))));
   };
 
   values = async (ids: string[]) => {
     this.read.push(ids);
     if (this.isDown || this.isHung) throw new Error("refused");
-    return { counters: ids.map((id) => ({ id, value: this.stored[id] ?? null })), as_of: "" };
+    return ids.map((id) => ({ id, value: this.stored[id] ?? null }));
   };
 
   get newest() {
@@ -192,6 +193,24 @@ describe("without a stream", () => {
     };
     expect(await waits(1)).toEqual([500, 1000, 2000, 4000, 8000, 10_000, 10_000]);
     expect(await waits(0)).toEqual([250, 500, 1000, 2000, 4000, 5000, 5000]);
+  });
+
+  it.each([
+    ["one that ends before it has said anything", (streams: Streams) => streams.newest.end()],
+    ["what is no stream", (streams: Streams) => streams.newest.say("<html>Please sign in to this network</html>")],
+  ])("%s is none, and is tried ever more rarely", async (name, answer) => {
+    const { streams, changes, show } = start();
+    if (name.startsWith("what")) streams.type = "text/html";
+    const states = new Set<string>();
+    changes.onState(() => states.add(changes.state));
+    show("a");
+    for (let ms = 0, tries = 0; ms < 20_000; ms += 10) {
+      if (streams.asked.length > tries) answer(streams);
+      tries = streams.asked.length;
+      await vi.advanceTimersByTimeAsync(10);
+    }
+    expect([...states]).toEqual(["connecting", "down"]);
+    expect(streams.asked.length).toBeLessThan(8);
   });
 
   it("values are read at each try", async () => {

@@ -156,8 +156,7 @@ export class Changes {
     try {
       for (let ids = untold(); ids.length > 0; ids = untold()) {
         const told = this.told; // a stream that begins meanwhile has told nothing of it
-        const { counters } = await this.server.values(ids);
-        for (const counter of counters) if (!this.told.has(counter.id)) this.take(counter, told);
+        for (const counter of await this.server.values(ids)) if (!this.told.has(counter.id)) this.take(counter, told);
         for (const id of ids) told.add(id);
       }
     } catch {
@@ -206,6 +205,7 @@ export class Changes {
     for (const id of [...this.last.keys()]) this.forgetUnlessKept(id);
     const reader = await this.begin(covered, stop).finally(() => before?.abort()); // nothing is missed in between
     let chunk = await within(BEGIN_MS, stop, reader.read());
+    if (chunk.done) throw new Error("a stream that has ended before it began");
     this.told = new Set();
     this.setState("live");
     this.waitMs = FIRST_WAIT_MS;
@@ -217,7 +217,8 @@ export class Changes {
 
   private async begin(covered: Coverage, stop: AbortController): Promise<ReadableStreamDefaultReader<Uint8Array>> {
     const response = await within(BEGIN_MS, stop, this.server.listen(covered.search, stop.signal));
-    if (!response.ok || !response.body) throw new Error(`no stream: ${response.status}`);
+    const isStream = response.headers.get("Content-Type")?.startsWith("text/event-stream"); // and no page of somebody in between
+    if (!response.ok || !isStream || !response.body) throw new Error(`no stream: ${response.status}`);
     return response.body.getReader();
   }
 

@@ -1,12 +1,12 @@
 // What the server has measured, a sample a second: the last hour of it, and then on as it comes.
 
 import { useEffect, useState } from "react";
-import { asProblem, call, query, type Problem } from "./api";
+import { asPassing, call, query, type Problem } from "./api";
 
 export const columns = [
   "time", "writes", "reads", "refused", "errors", "write_p50_us", "write_p90_us", "write_p99_us", "read_p50_us", "read_p90_us",
-  "read_p99_us", "connections", "lag_events", "lag_ms", "flushes", "flush_events", "flush_us", "pending", "retrying", "dead_letters",
-  "sync_us", "outbox", "resident_bytes", "hot_bytes", "log_bytes", "store_bytes", "disk_free_bytes", "disk_bytes",
+  "read_p99_us", "connections", "lag_events", "lag_ms", "flush_events", "flush_us", "pending", "retrying", "dead_letters",
+  "sync_us", "outbox", "resident_bytes", "hot_bytes", "log_bytes", "store_bytes",
 ] as const;
 
 export type Column = (typeof columns)[number];
@@ -78,7 +78,7 @@ export function useFigures(seconds?: number): { samples: Samples; problem: Probl
         if (!stop.signal.aborted) setState(({ samples }) => ({ samples: joined(samples, answer.columns) }));
       } catch (error) {
         if (stop.signal.aborted) return;
-        setState(({ samples }) => ({ samples, problem: asProblem(error) }));
+        setState(({ samples }) => ({ samples, problem: asPassing(error) }));
       }
       timer = setTimeout(round, EVERY_MS);
     };

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { ago, bytes, changeText, compact, duration, exact, figure, plus } from "./format";
+import { ago, bytes, changeText, clock, compact, duration, exact, figure, plus, spoken } from "./format";
 
 describe("compact", () => {
   it.each([
@@ -33,6 +33,15 @@ it("writes sizes and times with their units", () => {
     "0 ms", "350 µs", "3.2 ms", "120 ms", "3.4 s", "2 min", "2 h",
   ]);
   expect([ago(1000, 1500), ago(0, 60_000), ago(9000, 1000)]).toEqual(["just now", "1 min ago", "in 8.0 s"]);
+});
+
+it("begins a day at 00, whatever the language", () => {
+  const midnight = new Date(2026, 0, 1, 0, 5, 9).getTime();
+  expect([clock(midnight), clock(midnight, false)]).toEqual(["00:05:09", "00:05"]);
+});
+
+it("says a count as it is seen, and exactly", () => {
+  expect([undefined, "12", "1234"].map(spoken)).toEqual(["…", "12", "1.2K, exactly 1,234"]);
 });
 
 it("adds beyond what a double can hold", () => {

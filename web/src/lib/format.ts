@@ -24,6 +24,13 @@ export function exact(value: string): string {
   return value.replace(/^-/, "−").replace(/\B(?=(\d{3})+(?!\d))/g, ",");
 }
 
+/** As it is seen, and exactly: for who listens. */
+export function spoken(value: string | undefined): string {
+  if (value === undefined) return "…";
+  const [short, long] = [compact(value), exact(value)];
+  return short === long ? long : `${short}, exactly ${long}`;
+}
+
 /** A number that was measured: three digits of it. */
 export function figure(value: number): string {
   if (!Number.isFinite(value)) return "–";
@@ -68,9 +75,9 @@ export function moment(time: string | number): string {
   return new Date(time).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
 }
 
-/** The time of day, to the second. */
-export function clock(time: string | number): string {
-  return new Date(time).toLocaleTimeString(undefined, { hour12: false });
+/** The time of day, to the second or to the minute. */
+export function clock(time: string | number, hasSeconds = true): string {
+  return new Date(time).toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit", second: hasSeconds ? "2-digit" : undefined, hourCycle: "h23" });
 }
 
 /** What changed, of a counter or of the reactions of an item: "5" -> "+5", {"like":2,"dislike":-1} -> "+2 like, −1 dislike" */

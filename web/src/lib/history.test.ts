@@ -1,7 +1,25 @@
+import { act, createElement } from "react";
+import { createRoot } from "react-dom/client";
 import { afterEach, expect, it, vi } from "vitest";
-import { momentsOf, pointsOf, readPast, type Past } from "./history";
+import { momentsOf, pointsOf, readPast, useMoment, useWatched, type Past } from "./history";
 
-afterEach(() => vi.unstubAllGlobals());
+afterEach(() => {
+  vi.unstubAllGlobals();
+  vi.useRealTimers();
+});
+
+/** What a hook gives back now, and its end. */
+async function use<T>(hook: () => T): Promise<{ now: () => T; end: () => Promise<void> }> {
+  vi.stubGlobal("IS_REACT_ACT_ENVIRONMENT", true);
+  let now!: T;
+  const root = createRoot(document.createElement("div"));
+  const User = () => {
+    now = hook();
+    return null;
+  };
+  await act(async () => root.render(createElement(User)));
+  return { now: () => now, end: () => act(async () => root.unmount()) };
+}
 
 it("spreads the moments of a span evenly, the newest last", () => {
   const moments = momentsOf("hour", 10_000_000);
@@ -51,4 +69,34 @@ it("ends where the log begins, and says so", async () => {
   expect(asked).toEqual([40, 30, 20]);
   expect(past.points.map((point) => point.time)).toEqual([30, 40]);
   expect(past.note).toContain("does not reach back");
+});
+
+it("of two moments that somebody names the second is told, however late the first answer is", async () => {
+  const answers: ((value: string) => void)[] = [];
+  const signals: AbortSignal[] = [];
+  vi.stubGlobal("fetch", (_url: string, { signal }: { signal: AbortSignal }) => {
+    signals.push(signal);
+    return new Promise((done) => answers.push((value) => done(new Response(JSON.stringify({ value })))));
+  });
+  const moment = await use(() => useMoment("views"));
+  await act(async () => moment.now()[1](10));
+  await act(async () => moment.now()[1](20));
+  expect(moment.now()[0]).toEqual({ time: 20, isAnswered: false });
+  await act(async () => answers[1]!("2"));
+  await act(async () => answers[0]!("1"));
+  expect(moment.now()[0]).toEqual({ time: 20, isAnswered: true, value: "2" });
+  await act(async () => moment.now()[1](30));
+  await moment.end();
+  expect([signals[0]!.aborted, signals[2]!.aborted]).toEqual([true, true]);
+});
+
+it("watches a counter that is not there without drawing a 0", async () => {
+  vi.useFakeTimers();
+  let live: string | null = null;
+  const watched = await use(() => useWatched("views", live));
+  await act(() => vi.advanceTimersByTimeAsync(1000));
+  live = "0";
+  for (let i = 0; i < 2; i++) await act(() => vi.advanceTimersByTimeAsync(1000));
+  expect(watched.now().map((point) => point.value)).toEqual([null, null, 0]);
+  await watched.end();
 });

@@ -1,7 +1,7 @@
 // What a counter was: as it was seen since the page was opened, or as the log has it.
 
-import { useEffect, useRef, useState } from "react";
-import { asProblem, call, LONG_MS, path, Problem, query } from "./api";
+import { useCallback, useEffect, useRef, useState } from "react";
+import { asPassing, asProblem, call, LONG_MS, path, Problem, query } from "./api";
 
 export interface Point {
   time: number; // in milliseconds
@@ -31,7 +31,7 @@ export function useWatched(id: string, live: string | null | undefined): Point[]
     setPoints([]);
     const take = () => {
       if (latest.current === undefined) return;
-      const point = { time: Date.now(), value: Number(latest.current ?? 0) };
+      const point = { time: Date.now(), value: latest.current === null ? null : Number(latest.current) };
       setPoints((before) => [...before, point].slice(-KEPT));
     };
     const timer = setInterval(take, EVERY_MS);
@@ -60,10 +60,10 @@ export interface Past {
 }
 
 /** null = there was no such counter then; undefined = the log does not reach back so far. */
-async function valueAt(id: string, time: number, signal: AbortSignal): Promise<number | null | undefined> {
+async function valueAt(id: string, time: number, signal: AbortSignal): Promise<string | null | undefined> {
   try {
     const { value } = await call<{ value: string }>(path("/v1/counters/", id, `/at${query({ time })}`), { signal, timeoutMs: LONG_MS });
-    return Number(value);
+    return value;
   } catch (error) {
     if (error instanceof Problem && error.status === 404) return null;
     if (error instanceof Problem && error.type === "/problems/out-of-range") return undefined;
@@ -85,12 +85,12 @@ export async function readPast(id: string, moments: number[], signal: AbortSigna
         return;
       }
       left.pop();
-      points = [{ time, value }, ...points];
+      points = [{ time, value: value === null ? null : Number(value) }, ...points];
       if (value === null) note = "Where there is no line, it did not exist.";
       if (!signal.aborted) tell({ points, note });
     } catch (error) {
       if (signal.aborted) return;
-      const problem = asProblem(error);
+      const problem = asPassing(error);
       tell({ points, note, problem });
       if (!problem.mayTryAgain) return;
       await new Promise((done) => setTimeout(done, AGAIN_MS));
@@ -108,4 +108,27 @@ export function usePast(id: string, span: PastSpan): Past {
     return () => stop.abort();
   }, [id, span]);
   return past;
+}
+
+/** What is known about a moment: `value` as of valueAt. */
+interface Asked {
+  time: number;
+  isAnswered: boolean;
+  value?: string | null;
+  problem?: Problem;
+}
+
+/** The value at a moment that somebody names. Who names another does not want to know about the one before. */
+export function useMoment(id: string): [Asked | undefined, (time: number) => void] {
+  const [asked, setAsked] = useState<Asked>();
+  const stop = useRef<AbortController>(undefined);
+  useEffect(() => () => stop.current?.abort(), []);
+  const look = useCallback((time: number) => {
+    stop.current?.abort();
+    const { signal } = (stop.current = new AbortController());
+    const set = (answer: Partial<Asked>) => !signal.aborted && setAsked({ time, isAnswered: true, ...answer });
+    setAsked({ time, isAnswered: false });
+    valueAt(id, time, signal).then((value) => set({ value }), (error) => !signal.aborted && set({ problem: asProblem(error) }));
+  }, [id]);
+  return [asked, look];
 }

@@ -2,7 +2,7 @@ import { act } from "react";
 import { createRoot, type Root } from "react-dom/client";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { Problem } from "./api";
-import { useLoaded, useStored } from "./hooks";
+import { useLoaded, useSettled, useStored } from "./hooks";
 
 let root: Root;
 const place = document.createElement("div");
@@ -54,6 +54,21 @@ it("what is refused is not asked for again", async () => {
   await later(60_000);
   expect(place.textContent).toBe("nothing, none");
   expect(load).toHaveBeenCalledTimes(1);
+});
+
+function Settled({ typed }: { typed: string }) {
+  return <p>{useSettled(typed, 300)}</p>;
+}
+
+it("what is typed is looked for once it stands still", async () => {
+  await act(async () => root.render(<Settled typed="" />));
+  for (const typed of ["v", "vi", "vid"]) {
+    await act(async () => root.render(<Settled typed={typed} />));
+    await later(200);
+    expect(place.textContent).toBe("");
+  }
+  await later(100);
+  expect(place.textContent).toBe("vid");
 });
 
 function Stored() {

@@ -1,7 +1,7 @@
 // What components share: values that live outside of them.
 
 import { useCallback, useEffect, useRef, useState, useSyncExternalStore } from "react";
-import { asProblem, type Problem } from "./api";
+import { asPassing, type Problem } from "./api";
 import { changes, type StreamState } from "./changes";
 import { recall, remember } from "./kept";
 
@@ -47,6 +47,18 @@ export function useStored(name: string, first: string): [string, (value: string)
   return [value, set];
 }
 
+export const TYPING_MS = 300; // a search goes through all that there is: it waits until somebody has typed
+
+/** What it was last, once it stands still. */
+export function useSettled(value: string, ms: number): string {
+  const [settled, setSettled] = useState(value);
+  useEffect(() => {
+    const timer = setTimeout(() => setSettled(value), ms);
+    return () => clearTimeout(timer);
+  }, [value, ms]);
+  return settled;
+}
+
 export interface Loaded<T> {
   data: T | undefined;
   problem: Problem | undefined; // of the last try; data may be of an earlier one
@@ -71,7 +83,7 @@ export function useLoaded<T>(load: (signal: AbortSignal) => Promise<T>, question
         if (!stop.signal.aborted) setState({ question, data });
       } catch (error) {
         if (stop.signal.aborted) return;
-        const problem = asProblem(error);
+        const problem = asPassing(error);
         isDown = problem.mayTryAgain;
         setState((before) => ({ question, data: before.question === question ? before.data : undefined, problem }));
       }

@@ -15,10 +15,12 @@ export function recall(name: string, area: Area = "local"): string | null {
   }
 }
 
-export function remember(name: string, value: string, area: Area = "local"): void {
+/** Whether it is remembered: storage may be blocked, or full. */
+export function remember(name: string, value: string, area: Area = "local"): boolean {
   try {
     storage(area).setItem(`tally.${name}`, value);
+    return true;
   } catch {
-    // Blocked, or full.
+    return false;
   }
 }

@@ -1,7 +1,7 @@
 // Lists that come page by page.
 
 import { useEffect, useMemo, useRef, useSyncExternalStore } from "react";
-import { asProblem, type Page, type Problem } from "./api";
+import { asPassing, type Page, type Problem } from "./api";
 
 type Load<T> = (cursor: string | null, signal: AbortSignal) => Promise<Page & { rows: T[] }>;
 
@@ -85,7 +85,7 @@ export class PagedRows<T> {
     } catch (error) {
       if (stop.signal.aborted) return;
       this.stop = undefined;
-      const problem = asProblem(error);
+      const problem = asPassing(error);
       this.set({ isLoading: false, problem });
       if (problem.mayTryAgain) this.again = setTimeout(() => void this.run(from, before, isQuiet), AGAIN_MS); // the page recovers by itself
     }

@@ -5,14 +5,13 @@ import type { Problem } from "../lib/api";
 import { compact, exact } from "../lib/format";
 import { Icon, type IconName } from "./icons";
 
-export function Card({ children, className = "", title, aside }: {
+export function Card({ children, title, aside }: {
   children: ReactNode;
-  className?: string;
   title?: string;
   aside?: ReactNode;
 }) {
   return (
-    <section className={`rounded-xl border border-line bg-panel ${className}`} aria-label={title}>
+    <section className="rounded-xl border border-line bg-panel" aria-label={title}>
       {title && (
         <header className="flex min-h-11 flex-wrap items-center justify-between gap-2 border-b border-line px-4 py-2">
           <h2 className="text-sm font-semibold">{title}</h2>
@@ -24,13 +23,12 @@ export function Card({ children, className = "", title, aside }: {
   );
 }
 
-type Look = "main" | "plain" | "danger" | "quiet";
+type Look = "main" | "plain" | "danger";
 
 const looks: Record<Look, string> = {
   main: "bg-accent text-accent-ink hover:brightness-110",
   plain: "border border-line bg-panel hover:bg-raised",
   danger: "border border-bad text-bad hover:bg-bad-soft",
-  quiet: "text-soft hover:bg-raised hover:text-ink",
 };
 
 export function Button({ look = "plain", icon, children, className = "", ...rest }: {

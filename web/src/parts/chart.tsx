@@ -3,8 +3,9 @@
 import { useEffect, useRef, useState } from "react";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
+import { clock } from "../lib/format";
 
-export type Colour = "accent" | "good" | "warn" | "bad" | "soft";
+export type Colour = "accent" | "good" | "warn" | "bad";
 
 export interface Line {
   name: string;
@@ -28,7 +29,7 @@ interface Look {
 
 const HEIGHT = 168; // the classes h-42 and h-10 below
 const BARE_HEIGHT = 40;
-const grounds: Record<Colour, string> = { accent: "bg-accent", good: "bg-good", warn: "bg-warn", bad: "bg-bad", soft: "bg-soft" };
+const grounds: Record<Colour, string> = { accent: "bg-accent", good: "bg-good", warn: "bg-warn", bad: "bg-bad" };
 
 function heightOf(look: Look): number {
   return look.isBare ? BARE_HEIGHT : HEIGHT;
@@ -39,9 +40,8 @@ function colourOf(name: string): string {
 }
 
 function timeText(seconds: number, step: number): string {
-  const time = new Date(seconds * 1000);
-  if (step >= 86_400) return time.toLocaleDateString(undefined, { month: "short", day: "numeric" });
-  return time.toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit", second: step < 60 ? "2-digit" : undefined, hour12: false });
+  if (step >= 86_400) return new Date(seconds * 1000).toLocaleDateString(undefined, { month: "short", day: "numeric" });
+  return clock(seconds * 1000, step < 60);
 }
 
 function scaleOf({ isLog, isFree }: Look): uPlot.Scale {

@@ -2,9 +2,10 @@
 
 import { Component, lazy, type ComponentType, type LazyExoticComponent, type ReactNode } from "react";
 import { ask } from "../lib/api";
+import { recall, remember } from "../lib/kept";
 import { Button, Empty } from "./basics";
 
-const RELOADED = "tally.reloaded";
+const RELOADED = "reloaded";
 const LOOK_EVERY_MS = 1000;
 const SOON_MS = 10_000;
 
@@ -13,12 +14,12 @@ async function serverIsBack(): Promise<void> {
 }
 
 /** The browser remembers what it could not load, and a server that was upgraded has other files: both want the whole page anew. One that
- * was loaded a moment ago, and lacks the same again, would not be better the next time. */
+ * was loaded a moment ago, and lacks the same again, would not be better the next time; nor is it tried where the browser cannot
+ * remember that it was. */
 async function beginAnew(error: unknown): Promise<never> {
   await serverIsBack();
-  const reloaded = Number(sessionStorage.getItem(RELOADED) ?? 0);
-  if (Date.now() - reloaded < SOON_MS) throw error;
-  sessionStorage.setItem(RELOADED, String(Date.now()));
+  const reloaded = Number(recall(RELOADED, "session") ?? 0);
+  if (Date.now() - reloaded < SOON_MS || !remember(RELOADED, String(Date.now()), "session")) throw error;
   window.location.reload();
   return new Promise(() => undefined);
 }
@@ -28,8 +29,8 @@ export function lazily<T extends ComponentType<any>>(load: () => Promise<{ defau
   return lazy(() => load().catch(beginAnew));
 }
 
-/** What fails in one place leaves the rest of the page as it is. */
-export class Boundary extends Component<{ place: string; children: ReactNode }, { place: string; hasFailed: boolean }> {
+/** What fails in one place leaves the rest of the page as it is. `instead` is shown there, if it is no whole page. */
+export class Boundary extends Component<{ place: string; instead?: ReactNode; children: ReactNode }, { place: string; hasFailed: boolean }> {
   override state = { place: this.props.place, hasFailed: false };
 
   static getDerivedStateFromError(): { hasFailed: boolean } {
@@ -42,6 +43,7 @@ export class Boundary extends Component<{ place: string; children: ReactNode }, 
 
   override render(): ReactNode {
     if (!this.state.hasFailed) return this.props.children;
+    if (this.props.instead !== undefined) return this.props.instead;
     return (
       <div role="alert">
         <Empty icon="warning" title="This page does not work">

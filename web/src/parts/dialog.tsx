@@ -4,7 +4,8 @@ import { useLayoutEffect, useRef, useState, type ReactNode } from "react";
 import { asProblem, type Problem } from "../lib/api";
 import { Button, Field, fieldLook, Trouble } from "./basics";
 
-export function Dialog({ title, children, onClose }: { title: string; children: ReactNode; onClose: () => void }) {
+/** `isBusy`: it stays until that is over. */
+export function Dialog({ title, children, isBusy = false, onClose }: { title: string; children: ReactNode; isBusy?: boolean; onClose: () => void }) {
   const dialog = useRef<HTMLDialogElement>(null);
   useLayoutEffect(() => {
     const shown = dialog.current!;
@@ -14,8 +15,13 @@ export function Dialog({ title, children, onClose }: { title: string; children: 
       if (document.activeElement === document.body) document.querySelector("h1")?.focus(); // unless that is gone
     };
   }, []);
+  const onClosed = () => {
+    if (dialog.current?.open !== false) return;
+    if (isBusy) dialog.current.showModal(); // a browser lets nobody hold up Escape twice
+    else onClose();
+  };
   return (
-    <dialog ref={dialog} aria-label={title} onClose={() => !dialog.current?.open && onClose()}
+    <dialog ref={dialog} aria-label={title} onCancel={(event) => isBusy && event.preventDefault()} onClose={onClosed}
       className="m-auto w-[min(32rem,calc(100vw-2rem))] rounded-xl border border-line bg-panel p-5 text-ink shadow-xl backdrop:bg-black/50">
       <h2 className="mb-3 text-base font-semibold break-words">{title}</h2>
       {children}
@@ -23,7 +29,7 @@ export function Dialog({ title, children, onClose }: { title: string; children: 
   );
 }
 
-/** "Are you sure?"; with `word`, that has to be typed first. */
+/** "Are you sure?"; with `word`, that has to be typed first. It cannot be left while it is done: what fails then would be told to nobody. */
 export function Confirm({ title, children, action, word, onConfirm, onClose }: {
   title: string;
   children: ReactNode;
@@ -47,7 +53,7 @@ export function Confirm({ title, children, action, word, onConfirm, onClose }: {
     }
   };
   return (
-    <Dialog title={title} onClose={onClose}>
+    <Dialog title={title} isBusy={isBusy} onClose={onClose}>
       <form className="flex flex-col gap-4" onSubmit={(event) => { event.preventDefault(); void confirm(); }}>
         <div className="text-sm text-soft">{children}</div>
         {word !== undefined && (
@@ -57,7 +63,7 @@ export function Confirm({ title, children, action, word, onConfirm, onClose }: {
         )}
         {problem && <Trouble problem={problem} />}
         <div className="flex justify-end gap-2">
-          <Button onClick={onClose}>Cancel</Button>
+          <Button disabled={isBusy} onClick={onClose}>Cancel</Button>
           <Button type="submit" look="danger" disabled={isBusy || (word !== undefined && typed !== word)}>{action}</Button>
         </div>
       </form>

@@ -4,7 +4,7 @@ import { useEffect, useSyncExternalStore } from "react";
 import type { Problem } from "../lib/api";
 import { Icon } from "./icons";
 
-export interface Notice {
+interface Notice {
   id: number;
   tone: "bad" | "good";
   text: string;

@@ -31,6 +31,7 @@ export function Rows<T>({ label, rows, rowHeight = 44, columns, head, children, 
   useEffect(() => {
     if (onEnd && last >= 0 && last >= rows.length - AHEAD) onEnd();
   }, [onEnd, last, rows.length]);
+  useEffect(() => () => onHold?.(false), [onHold]); // a list that is gone is not read any more
   return (
     <div role="table" aria-label={label} aria-rowcount={rows.length + 1} className="text-sm">
       <div role="rowgroup" className="border-b border-line">

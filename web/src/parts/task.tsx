@@ -22,21 +22,32 @@ export interface Task {
 
 const EVERY_MS = 400;
 
-export function isOver(task: Task | undefined): boolean {
-  return task !== undefined && task.ended !== null;
+/** Tasks are in the server's memory only. */
+function Lost({ task }: { task: Task }) {
+  return (
+    <div className="flex flex-wrap items-center gap-2 rounded-lg border border-line bg-panel px-4 py-3 text-sm">
+      <Badge tone="bad">gone</Badge>
+      <span className="font-medium">{task.kind}</span>
+      <span role="status" className="min-w-0 text-soft">
+        The server does not know this task any more: it was restarted. The last that was seen is {exact(String(task.done))} of {exact(String(task.all))} {task.unit}.
+      </span>
+    </div>
+  );
 }
 
 export function TaskNote({ task, onDone }: { task: number; onDone?: () => void }) {
   const [ended, setEnded] = useState<number>(); // nothing can change any more
   const { data, problem } = useLoaded((signal) => call<Task>(`/v1/tasks/${task}`, { signal }), String(task), ended === task ? 0 : EVERY_MS);
-  const isDone = isOver(data);
+  const isDone = data !== undefined && data.ended !== null;
+  const isLost = !isDone && problem?.status === 404;
   useEffect(() => {
-    if (!isDone) return;
+    if (!isDone && !isLost) return;
     setEnded(task);
     onDone?.();
-  }, [isDone, task, onDone]);
+  }, [isDone, isLost, task, onDone]);
   if (problem && !data) return <Trouble problem={problem} />;
   if (!data) return null;
+  if (isLost) return <Lost task={data} />;
   return (
     <div className="flex flex-col gap-2 rounded-lg border border-line bg-panel px-4 py-3 text-sm">
       <div className="flex flex-wrap items-center gap-2">

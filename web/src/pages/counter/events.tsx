@@ -1,6 +1,6 @@
 // The newest events of a counter, as the log has them.
 
-import { call, path, query, type Page } from "../../lib/api";
+import { call, LONG_MS, path, query, type Page } from "../../lib/api";
 import { effectOf, whatHappened, type Event as CounterEvent } from "../../lib/events";
 import { clock, exact, moment } from "../../lib/format";
 import { usePaged } from "../../lib/pages";
@@ -16,7 +16,7 @@ const COLUMNS = "grid-cols-[4.5rem_minmax(0,1fr)_3.5rem] md:grid-cols-[7rem_minm
 /** `kind`: of a reaction, whose events name users. */
 export function NewestEvents({ id, kind }: { id: string; kind: string | null }) {
   const events = usePaged<CounterEvent>(async (cursor, signal) => {
-    const page = await call<Page & { events: CounterEvent[] }>(path("/v1/counters/", id, `/events${query({ cursor, limit: PAGE })}`), { signal });
+    const page = await call<Page & { events: CounterEvent[] }>(path("/v1/counters/", id, `/events${query({ cursor, limit: PAGE })}`), { signal, timeoutMs: LONG_MS });
     return { ...page, rows: page.events };
   }, id, EVERY_MS);
   return (

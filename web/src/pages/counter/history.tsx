@@ -1,9 +1,8 @@
 // What a counter was: as a chart, and at a moment that somebody names.
 
 import { useMemo, useState } from "react";
-import { asProblem, call, path, query, type Problem } from "../../lib/api";
 import { compact, exact, moment } from "../../lib/format";
-import { pointsOf, pastSpans, usePast, useWatched, type PastSpan, type Point } from "../../lib/history";
+import { pointsOf, pastSpans, useMoment, usePast, useWatched, type PastSpan, type Point } from "../../lib/history";
 import { Button, Card, Field, fieldLook, Trouble } from "../../parts/basics";
 import { Chart, type Line } from "../../parts/chart";
 
@@ -21,31 +20,25 @@ function ValueChart({ points, id }: { points: Point[]; id: string }) {
 /** `note` is told until somebody has asked. */
 function AtMoment({ id, note }: { id: string; note: string }) {
   const [time, setTime] = useState("");
-  const [answer, setAnswer] = useState<string>();
-  const [problem, setProblem] = useState<Problem>();
-  const look = async () => {
-    setProblem(undefined);
-    const then = moment(Date.parse(time));
-    try {
-      const { value } = await call<{ value: string }>(path("/v1/counters/", id, `/at${query({ time: Date.parse(time) })}`));
-      setAnswer(`${exact(value)} at ${then}`);
-    } catch (error) {
-      const said = asProblem(error);
-      setAnswer(said.status === 404 ? `It did not exist at ${then}` : undefined);
-      setProblem(said.status === 404 ? undefined : said);
-    }
+  const [asked, look] = useMoment(id);
+  const answer = () => {
+    if (!asked || asked.problem) return undefined;
+    if (!asked.isAnswered) return "Reading the log…";
+    const then = moment(asked.time);
+    if (asked.value === undefined) return `The log does not reach back to ${then}`;
+    return asked.value === null ? `It did not exist at ${then}` : `${exact(asked.value)} at ${then}`;
   };
   return (
     <form className="flex flex-wrap items-end gap-x-4 gap-y-2 border-t border-line px-4 py-3"
-      onSubmit={(event) => { event.preventDefault(); if (time) void look(); }}>
+      onSubmit={(event) => { event.preventDefault(); if (time) look(Date.parse(time)); }}>
       <div className="flex max-w-full min-w-0 items-end gap-2">
         <Field label="Its value at a moment">
           <input type="datetime-local" step={1} className={fieldLook} value={time} onChange={(event) => setTime(event.target.value)} />
         </Field>
         <Button type="submit" disabled={!time}>Show</Button>
       </div>
-      <p role="status" className={`flex min-h-9 items-center text-sm tabular-nums ${answer ? "font-medium" : "text-soft"}`}>{answer ?? note}</p>
-      {problem && <Trouble problem={problem} />}
+      <p role="status" className={`flex min-h-9 items-center text-sm tabular-nums ${asked?.isAnswered ? "font-medium" : "text-soft"}`}>{answer() ?? note}</p>
+      {asked?.problem && <Trouble problem={asked.problem} />}
     </form>
   );
 }

@@ -2,7 +2,7 @@
 //
 // Tasks tell how far they are in counters, and this is one: there is nothing to fill a bar with. What can be told is for how long.
 
-import { useEffect, useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import { asProblem, call, LONG_MS, path, type Problem } from "../../lib/api";
 import { exact, moment } from "../../lib/format";
 import { Button, Card, Trouble } from "../../parts/basics";
@@ -66,13 +66,17 @@ export function ProofCard({ id }: { id: string }) {
   const [proof, setProof] = useState<Proof>();
   const [problem, setProblem] = useState<Problem>();
   const [isBusy, setBusy] = useState(false);
+  const stop = useRef<AbortController>(undefined);
+  useEffect(() => () => stop.current?.abort(), []); // who goes away does not wait for it
   const recount = async () => {
+    const { signal } = (stop.current = new AbortController());
     setBusy(true);
     setProof(undefined);
     setProblem(undefined);
     try {
-      setProof(await call<Proof>(path("/v1/counters/", id, "/recount"), { method: "POST", timeoutMs: LONG_MS }));
+      setProof(await call<Proof>(path("/v1/counters/", id, "/recount"), { method: "POST", signal, timeoutMs: LONG_MS }));
     } catch (error) {
+      if (signal.aborted) return;
       setProblem(asProblem(error));
     }
     setBusy(false);

@@ -3,7 +3,7 @@
 import { useCallback, useDeferredValue, useEffect, useMemo, useState } from "react";
 import { asProblem, call, newKey, query, type Page } from "../../lib/api";
 import { compact, exact } from "../../lib/format";
-import { useLive } from "../../lib/hooks";
+import { TYPING_MS, useLive, useSettled } from "../../lib/hooks";
 import { usePaged } from "../../lib/pages";
 import { Link } from "../../lib/router";
 import { Badge, Button, Card, Count, Empty, Field, fieldLook, Trouble } from "../../parts/basics";
@@ -18,7 +18,7 @@ import { askedOf, filterOf, patternOf } from "./search";
 const COLUMNS = "grid-cols-[minmax(0,1fr)_6rem] sm:gap-x-6 sm:grid-cols-[minmax(0,1fr)_12rem_5rem_5rem]";
 const PAGE = 1000;
 const MOST = 100_000; // more than that nobody looks through
-const TYPING_MS = 300; // each search goes through all that there is: it waits until somebody has typed
+const EVERY_MS = 2000; // while there is nothing: somebody may do what the page advises
 
 function SortHead({ name, sort, now, isDown, onSort, className = "" }: {
   name: string;
@@ -52,16 +52,6 @@ function LiveCount({ row }: { row: Row }) {
   );
 }
 
-/** What it was last, once it stands still. */
-function useSettled(value: string, ms: number): string {
-  const [settled, setSettled] = useState(value);
-  useEffect(() => {
-    const timer = setTimeout(() => setSettled(value), ms);
-    return () => clearTimeout(timer);
-  }, [value, ms]);
-  return settled;
-}
-
 export default function Counters() {
   const [typed, setTyped] = useState("");
   const pattern = patternOf(useSettled(typed.trim(), TYPING_MS));
@@ -69,11 +59,13 @@ export default function Counters() {
   const [sort, setSort] = useState<Sort>("value");
   const [isDown, setDown] = useState(true);
   const [task, setTask] = useState<number>();
+  const [isNothing, setNothing] = useState(false);
   const listed = usePaged<Listed>(async (cursor, signal) => {
     const page = await call<Page & { counters: Listed[] }>(`/v1/counters${query({ match, cursor, limit: PAGE })}`, { signal });
     return { ...page, rows: page.counters };
-  }, match);
+  }, match, isNothing ? EVERY_MS : 0);
   const { more, isLoading, isWhole } = listed;
+  useEffect(() => setNothing(match === "*" && isWhole && listed.rows.length === 0), [match, isWhole, listed.rows.length]);
   const isFull = listed.rows.length >= MOST;
   useEffect(() => {
     if (!isLoading && !isWhole && !isFull && !listed.problem) more();

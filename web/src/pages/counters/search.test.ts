@@ -6,7 +6,7 @@ it("makes a pattern of what is typed", () => {
 });
 
 it("asks for items by their own name", () => {
-  expect([askedOf("*video*"), askedOf("video*/like"), askedOf("*a/b/li*")]).toEqual(["*video*", "video**", "*a/b*"]);
+  expect(["*video*", "video*/like", "*a/b/li*", "a\\*/like", "a\\\\*/like"].map(askedOf)).toEqual(["*video*", "video*", "*a/b*", "a\\**", "a\\\\*"]);
 });
 
 it.each([

@@ -12,7 +12,9 @@ export function patternOf(typed: string): string {
 /** The pattern for the server: items are asked for without what is behind the last slash. */
 export function askedOf(pattern: string): string {
   const slash = pattern.lastIndexOf("/");
-  return slash < 0 ? pattern : `${pattern.slice(0, slash)}*`;
+  if (slash < 0) return pattern;
+  const start = pattern.slice(0, slash);
+  return /(?<!\\)(?:\\\\)*\*$/.test(start) ? start : `${start}*`;
 }
 
 /** As the server matches: * ? [a-z] [^a] \\x */

@@ -9,7 +9,7 @@ import { Link } from "../../lib/router";
 import type { Status } from "../../lib/status";
 import { Card } from "../../parts/basics";
 import type { Line } from "../../parts/chart";
-import { lazily } from "../../parts/chunk";
+import { Boundary, lazily } from "../../parts/chunk";
 import { ShardsPicture } from "../../parts/shards";
 import { newest, stationsOf, Way } from "../../parts/way";
 
@@ -43,7 +43,9 @@ export function Behind({ samples, status, item }: { samples: Samples; status: St
       <Card title="What happens now" aside={<Link to={["pipeline"]} className="text-xs text-accent-text hover:underline">The pipeline</Link>}>
         <div className="flex flex-col gap-4 p-4">
           <div className="h-10">
-            <Suspense><Chart label="Writes per second, the last minute" times={times} lines={lines} text={figure} isBare /></Suspense>
+            <Boundary place="chart" instead={<p className="text-xs text-soft">The chart could not be loaded. All else works.</p>}>
+              <Suspense><Chart label="Writes per second, the last minute" times={times} lines={lines} text={figure} isBare /></Suspense>
+            </Boundary>
           </div>
           <Way stations={stationsOf(samples, status?.forms)} isColumn />
         </div>

@@ -49,7 +49,7 @@ async function loadKnown(user: string, kinds: string[]): Promise<Map<string, Kno
     api.mine(user, items),
     api.values(items.flatMap((item) => kinds.map((kind) => `${item}/${kind}`))),
   ]);
-  const counts = new Map(values.counters.map((counter) => [counter.id, counter.value ?? "0"]));
+  const counts = new Map(values.map((counter) => [counter.id, counter.value ?? "0"]));
   return new Map(mine.reactions.map(({ item, reaction }) => [
     item,
     { held: reaction, counts: Object.fromEntries(kinds.map((kind) => [kind, counts.get(`${item}/${kind}`) ?? "0"])) },

@@ -2,9 +2,9 @@
 
 import { useCallback, useEffect, useMemo, useSyncExternalStore } from "react";
 import type { Counts, Problem } from "../../lib/api";
-import { burst, useBurst, type BurstState } from "../../lib/burst";
+import { burst, endOf, useBurst, type BurstState } from "../../lib/burst";
 import { changes } from "../../lib/changes";
-import { compact, exact, figure } from "../../lib/format";
+import { exact, figure, spoken } from "../../lib/format";
 import { ItemReactions } from "../../lib/reactions";
 import { Link } from "../../lib/router";
 import { Button, Card, Count, Trouble } from "../../parts/basics";
@@ -24,12 +24,6 @@ const labels: Record<string, [give: string, take: string]> = {
 
 function labelOf(kind: string, isHeld: boolean): string {
   return labels[kind]?.[isHeld ? 1 : 0] ?? (isHeld ? `Take ${kind} back` : kind);
-}
-
-/** As it is seen, and exactly. */
-function spoken(count: string | undefined): string {
-  if (count === undefined) return "…";
-  return compact(count) === exact(count) ? exact(count) : `${compact(count)}, exactly ${exact(count)}`;
 }
 
 function pastOf(kind: string): string {
@@ -61,7 +55,6 @@ function ReactionButton({ kind, count, isHeld, isKnown, onClick }: {
 
 /** A burst that is under way or over, and where to watch what it does. */
 function BurstReport({ item, state, onAgain }: { item: string; state: BurstState; onAgain: () => void }) {
-  const end = !state.isOver || state.problem ? "" : state.sent === state.wanted ? "Done." : "Stopped.";
   return (
     <div className="flex flex-col gap-2 border-t border-line px-4 py-3 text-xs text-soft sm:px-5">
       <progress className="bar" max={state.wanted} value={state.sent} aria-label="Likes sent" />
@@ -70,7 +63,7 @@ function BurstReport({ item, state, onAgain }: { item: string; state: BurstState
           {exact(String(state.sent))} of {exact(String(state.wanted))} likes, each by another user
           {state.sent > 0 && <>; {figure(state.perSecond)} per second</>}
           {state.failed > 0 && <>; {exact(String(state.failed))} refused</>}.{" "}
-          <span role="status">{end}</span>
+          <span role="status">{endOf(state)}</span>
         </p>
         <p className="flex gap-4 font-medium text-accent-text">
           <Link to={["counters", `${item}/like`]} className="hover:underline">See its shards</Link>

@@ -3,7 +3,7 @@
 import { useState } from "react";
 import { asProblem, call, newKey, path, query, type Page } from "../../lib/api";
 import { ago, changeText, moment } from "../../lib/format";
-import { usePaged } from "../../lib/pages";
+import { usePaged, type Paged } from "../../lib/pages";
 import { Button, Card, Empty } from "../../parts/basics";
 import { Confirm } from "../../parts/dialog";
 import { notify } from "../../parts/notices";
@@ -16,7 +16,7 @@ type Verb = "redrive" | "discard";
 /** What somebody is about to do: it stays as it was asked, whatever comes and goes in the list meanwhile. */
 interface Plan {
   verb: Verb;
-  ids: string[]; // none = all
+  whom: string[] | "all";
 }
 
 const EVERY_MS = 2000;
@@ -28,9 +28,9 @@ const questions: Record<Verb, { action: string; text: string; done: string }> = 
   discard: { action: "Discard", text: "They will never be counted; the audit trail says so. This cannot be taken back.", done: "discarded" },
 };
 
-function titleOf({ verb, ids }: Plan): string {
-  const whom = ids.length === 0 ? "all" : `${ids.length} chosen`;
-  return verb === "redrive" ? `Try ${whom} again` : `Discard ${whom}`;
+function titleOf({ verb, whom }: Plan): string {
+  const name = whom === "all" ? "all" : `${whom.length} chosen`;
+  return verb === "redrive" ? `Try ${name} again` : `Discard ${name}`;
 }
 
 async function dealWithAll(verb: Verb): Promise<void> {
@@ -46,11 +46,18 @@ async function dealWithOne(verb: Verb, id: string): Promise<void> {
   }
 }
 
-/** What is chosen, as far as it is still there: letters go when somebody deals with them, here or elsewhere. */
-function useChosen(letters: Letter[]): { chosen: string[]; tick: (id: string) => void; untick: (id: string) => void } {
+/** What is chosen, as far as it is still there: letters go when somebody deals with them, here or elsewhere. One that is not in the list
+ * has gone only if the list is whole: it may be on a page further down. */
+export function chosenOf(ticked: string[], { rows, isWhole }: Pick<Paged<Letter>, "rows" | "isWhole">): string[] {
+  if (!isWhole) return ticked;
+  const there = new Set(rows.map((letter) => letter.event_id));
+  return ticked.filter((id) => there.has(id));
+}
+
+function useChosen(letters: Paged<Letter>): { chosen: string[]; tick: (id: string) => void; untick: (id: string) => void } {
   const [ticked, setTicked] = useState<string[]>([]);
   return {
-    chosen: letters.map((letter) => letter.event_id).filter((id) => ticked.includes(id)),
+    chosen: chosenOf(ticked, letters),
     tick: (id) => setTicked((before) => [...before, id]),
     untick: (id) => setTicked((before) => before.filter((other) => other !== id)),
   };
@@ -61,17 +68,23 @@ export function DeadLetters() {
     const page = await call<Page & { letters: Letter[] }>(`/v1/dlq${query({ cursor, limit: PAGE })}`, { signal });
     return { ...page, rows: page.letters };
   }, "letters", EVERY_MS);
-  const { chosen, tick, untick } = useChosen(letters.rows);
+  const { chosen, tick, untick } = useChosen(letters);
   const [inspected, setInspected] = useState<string>();
   const [plan, setPlan] = useState<Plan>();
-  const carryOut = async ({ verb, ids }: Plan) => {
+  const whom = chosen.length > 0 ? chosen : "all";
+  const carryOut = async (what: Plan) => {
+    const { done } = questions[what.verb];
     try {
-      if (ids.length === 0) await dealWithAll(verb);
-      for (const id of ids) {
-        await dealWithOne(verb, id);
+      if (what.whom === "all") {
+        await dealWithAll(what.verb);
+        notify("good", `All are ${done}.`);
+        return;
+      }
+      for (const id of what.whom) {
+        await dealWithOne(what.verb, id);
         untick(id);
       }
-      notify("good", `${ids.length === 0 ? "All" : ids.length} ${ids.length === 1 ? "is" : "are"} ${questions[verb].done}.`);
+      notify("good", `${what.whom.length} ${what.whom.length === 1 ? "is" : "are"} ${done}.`);
     } finally {
       letters.reload();
     }
@@ -83,8 +96,8 @@ export function DeadLetters() {
         <p className="min-w-48 flex-1 text-sm text-soft">What the store answered to, and refused, each time that it was tried. It waits here for a decision.</p>
         <div className="flex flex-wrap gap-2">
           {(["redrive", "discard"] as const).map((verb) => (
-            <Button key={verb} look={verb === "discard" ? "danger" : "plain"} disabled={isEmpty} onClick={() => setPlan({ verb, ids: chosen })}>
-              {titleOf({ verb, ids: chosen })}
+            <Button key={verb} look={verb === "discard" ? "danger" : "plain"} disabled={isEmpty} onClick={() => setPlan({ verb, whom })}>
+              {titleOf({ verb, whom })}
             </Button>
           ))}
         </div>

@@ -3,6 +3,7 @@
 import { useState } from "react";
 import { call, query, type Page } from "../../lib/api";
 import { ago, changeText, compact, duration, exact, moment } from "../../lib/format";
+import { TYPING_MS, useSettled } from "../../lib/hooks";
 import { usePaged } from "../../lib/pages";
 import { go, Link } from "../../lib/router";
 import type { Status } from "../../lib/status";
@@ -73,7 +74,7 @@ export function Units({ state, totals }: { state: string; totals: Totals | undef
   const [since, setSince] = useState("");
   const [until, setUntil] = useState("");
   const asked = {
-    state, counter: counter.trim(),
+    state, counter: useSettled(counter.trim(), TYPING_MS),
     since: since ? Date.parse(since) : undefined,
     until: until ? Date.parse(until) : undefined,
   };
