@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/callback.h"
 #include "base/error.h"
 #include "base/slice.h"
 #include "core/limits.h"
@@ -44,10 +45,6 @@ static inline bool log_position_is_before(struct log_position a, struct log_posi
 }
 
 struct log;
-
-/* Called after the log has reached further, on a thread of the log's own: wake
- * up whoever waits, and return. */
-typedef void log_progress_fn(void *arg);
 
 /* Called for each section while reading; an error stops the reading and is
  * returned, and what it refused is visited again. `next` is the position behind this section; of
@@ -214,10 +211,10 @@ struct log_ops {
 /* The first member of every log's own struct. */
 struct log {
     const struct log_ops *ops;
-    atomic_bool is_shut;       /* log_shut() */
-    unsigned lanes;            /* LIMIT_CELLS; up to 1: there is one */
-    log_progress_fn *progress; /* set by the owner before start(); may be NULL */
-    void *progress_arg;
+    atomic_bool is_shut;      /* log_shut() */
+    unsigned lanes;           /* LIMIT_CELLS; up to 1: there is one */
+    struct callback progress; /* called when the log has reached further, on a thread of the log's
+                               * own: wake up whoever waits, and return */
 };
 
 /* Callers use these, not the table: what is true of every log is checked here. */

@@ -25,6 +25,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/callback.h"
 #include "base/error.h"
 #include "base/slice.h"
 #include "core/limits.h"
@@ -98,8 +99,7 @@ struct outbox_ops {
 /* The first member of every outbox's own struct. It lives as long as its hot layer. */
 struct outbox {
     const struct outbox_ops *ops;
-    void (*wake)(void *arg); /* dirty() or closed() has something new; any thread; may be NULL */
-    void *wake_arg;
+    struct callback wake; /* called when dirty() or closed() has something new; any thread */
 };
 
 #endif

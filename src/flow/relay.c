@@ -501,11 +501,9 @@ enum err relay_start(struct relay *relay, struct error *error)
 {
     assert(relay && !relay->runs);
 
-    relay->options.outbox->wake = relay_wake;
-    relay->options.outbox->wake_arg = relay;
-    relay->options.log->progress = relay_wake;
-    relay->options.log->progress_arg = relay;
     atomic_store(&relay->stop, false);
+    callback_set(&relay->options.outbox->wake, relay_wake, relay);
+    callback_set(&relay->options.log->progress, relay_wake, relay);
     enum err err = asker_start(relay->asker, error);
     if (err)
         return err;

@@ -84,6 +84,7 @@ static enum err open_log(struct server *server, struct error *error)
             .url = url,
             .follows = aggregates(server),
             .pending_bytes_max = server->config.log_pending_max,
+            .answer_ms = server->config.ack_timeout,
         };
         return kafka_log_open(server->env, &options, &server->log, error);
     }
@@ -91,6 +92,7 @@ static enum err open_log(struct server *server, struct error *error)
         .url = url,
         .follows = aggregates(server),
         .pending_bytes_max = server->config.log_pending_max,
+        .answer_ms = server->config.ack_timeout,
     };
     return redis_stream_log_open(server->env, &options, &server->log, error);
 }

@@ -227,8 +227,7 @@ enum err embedded_move(struct server *server, struct error *error)
 
 enum err embedded_start(struct server *server, struct error *error)
 {
-    server->log->progress = server_wake_doors;
-    server->log->progress_arg = server;
+    callback_set(&server->log->progress, server_wake_doors, server);
     enum err err = log_start(server->log, error);
     if (err || !server->pipeline)
         return err;

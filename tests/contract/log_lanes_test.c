@@ -251,8 +251,7 @@ TEST(progress_is_told)
     struct log *log = form->open(server, where, false);
     static _Atomic unsigned count;
     count = 0;
-    log->progress = count_progress;
-    log->progress_arg = &count;
+    callback_set(&log->progress, count_progress, &count);
     assert_int_equal(log_start(log, NULL), ERR_OK);
     append_some(log, 1);
     source_wait(&source, log);

@@ -338,8 +338,7 @@ TEST(progress_is_told)
 {
     struct log *log = form->open(folder);
     unsigned told = 0;
-    log->progress = count_progress;
-    log->progress_arg = &told;
+    callback_set(&log->progress, count_progress, &told);
     assert_int_equal(log_start(log, NULL), ERR_OK);
     wait_for(log, LOG_DURABLE, append_number(log, 0));
     log_close(log);

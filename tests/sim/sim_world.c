@@ -236,8 +236,7 @@ enum err world_start(struct world *world, struct error *error)
     enum err err = open_log(world, &world->file, error);
     if (err)
         return err;
-    world->file->progress = on_progress;
-    world->file->progress_arg = world;
+    callback_set(&world->file->progress, on_progress, world);
     world->log = planted_log(world->planted, journal_open(&world->journal, world->file));
     open_hot(world);
 

@@ -45,8 +45,8 @@ struct world {
     struct store *store; /* these three are NULL without */
     struct loader *loader;
     struct aggregator *aggregator;
-    bool began_waiting;        /* units waited in the store: the totals of its mark lack them */
-    log_progress_fn *progress; /* called when the log has got on */
+    bool began_waiting;    /* units waited in the store: the totals of its mark lack them */
+    callback_fn *progress; /* called when the log has got on */
     void *progress_arg;
 };
 

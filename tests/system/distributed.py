@@ -160,9 +160,8 @@ class Words:
 
     def test_every_node_is_ready_and_says_of_what(self):
         for node in self.tally.nodes:
-            status, text = node.readiness()
-            self.assertEqual(status, 200, text)
-            self.assertIn("store", text)
+            node.wait_ready()
+            self.assertIn("store", node.readiness()[1])
 
 
 class Cluster(Small, Words):
@@ -223,6 +222,26 @@ class Cluster(Small, Words):
                           "a write that is taken again")
         tallyd.wait_until(lambda: self.node(0).metrics()["tally_outbox_entries"] == 0, 30,
                           "outboxes that are empty again")
+
+    def test_a_log_that_answers_slowly_is_a_log_that_is_up(self):
+        counter = self.name("views")
+        proxy = self.tally.kafka.brokers[0].proxy
+        proxy.set(delay_ms=1150)
+        try:
+            for node in self.tally.nodes:
+                self.watch_readiness(node)
+            answer = self.node(0).ask("POST", f"/v1/counters/{counter}/add", {"delta": 3})
+            self.assertEqual((answer.status, answer.json["ack"]), (200, "log"), answer.body)
+            self.wait_rows([(3,)], "SELECT value FROM counters WHERE id = %s", counter)
+        finally:
+            proxy.clear()
+
+    def watch_readiness(self, node):
+        """An idle node looks for its log every second or two."""
+        for _ in range(8):
+            status, text = node.readiness()
+            self.assertEqual(status, 200, text)
+            time.sleep(0.5)
 
     def test_a_repetition_promises_no_more_than_the_log_has(self):
         counter = self.name("paid")

@@ -305,8 +305,7 @@ static void server_start(struct server *server, const struct transcript *transcr
         fail("cannot listen", error.text);
     server->tick = timer_new(server->loop, tick, server);
     timer_start(server->tick, 100, 100);
-    server->log->progress = wake;
-    server->log->progress_arg = server;
+    callback_set(&server->log->progress, wake, server);
     if (log_start(server->log, &error))
         fail("cannot start the log", error.text);
     server->hot->arrive = wake;

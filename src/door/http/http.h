@@ -8,7 +8,7 @@
  * The order of a life is that of door/resp/resp.h:
  *
  *   http_new        before the log starts
- *   log->progress = a function that calls http_wake_all()
+ *   log->progress   set to a function that calls http_wake_all()
  *   http_listen     once for each worker, before its loop runs
  *   http_drain      once for each worker; its `drained` comes back on its thread
  *   http_free       when no loop runs and the log is closed, before loop_free() */

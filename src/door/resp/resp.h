@@ -9,7 +9,7 @@
  * The order of a life:
  *
  *   resp_new        before the log starts
- *   log->progress = a function that calls resp_wake_all()
+ *   log->progress   set to a function that calls resp_wake_all()
  *   resp_listen     once for each worker, before its loop runs
  *   resp_drain      once for each worker; its `drained` comes back on its thread
  *   resp_free       when no loop runs and the log is closed, before loop_free() */

@@ -68,8 +68,7 @@ void opens_saw(struct layer *layer, unsigned cell, bool is_open)
         note_opened(layer, cell, false);
     if (is_open || atomic_fetch_or(&layer->opens->closed, bit) & bit)
         return;
-    if (layer->outbox.wake)
-        layer->outbox.wake(layer->outbox.wake_arg);
+    callback_run(&layer->outbox.wake);
 }
 
 void opens_met_closed(struct layer *layer, unsigned cell)

@@ -72,8 +72,7 @@ void outbox_note_written(struct layer *layer, unsigned cell)
     if (atomic_load_explicit(&layer->opens->dirty, memory_order_relaxed) & bit)
         return;
     atomic_fetch_or(&layer->opens->dirty, bit);
-    if (layer->outbox.wake)
-        layer->outbox.wake(layer->outbox.wake_arg);
+    callback_run(&layer->outbox.wake);
 }
 
 static uint64_t outbox_dirty(struct outbox *outbox)

@@ -21,8 +21,7 @@ static struct chunk *take_chunk(struct file_log *log)
 
 static void tell_progress(struct file_log *log)
 {
-    if (log->base.progress)
-        log->base.progress(log->base.progress_arg);
+    callback_run(&log->base.progress);
 }
 
 /* Writes the chunk into the segment, or into the next one if it does not fit. */

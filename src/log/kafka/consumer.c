@@ -29,6 +29,12 @@ void consumer_note_end(struct kafka_log *log, unsigned lane, uint64_t end)
     pthread_mutex_unlock(&consumer->mutex);
 }
 
+void consumer_note_appended(struct kafka_log *log, unsigned lane, int64_t offset)
+{
+    if (offset >= 0)
+        consumer_note_end(log, lane, (uint64_t)offset + 1);
+}
+
 /* ---- whose lanes ---- */
 
 static void set_owned(struct consumer *consumer, const rd_kafka_topic_partition_list_t *partitions,

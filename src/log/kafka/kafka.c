@@ -11,6 +11,8 @@
 
 #define PENDING_BYTES_MAX ((uint64_t)64 << 20)
 #define CLOSE_MS          10000u
+#define ANSWER_MS         2000u
+#define PROBE_MS          5000 /* down for so long, with nothing under way: try one event */
 #define LINGER_US         500u
 #define SESSION_MS        10000u
 
@@ -65,12 +67,21 @@ static uint64_t kafka_append(struct log *base, struct slice header, struct slice
     return producer_append(kafka_log_of(base), header, body);
 }
 
+/* A log that is down comes back with an acknowledgement, so something must be under way: when
+ * nothing is, one event is let in from time to time. Under the producer's mutex. */
+static bool may_probe(const struct kafka_log *log)
+{
+    const struct producer *producer = &log->producer;
+    return producer->pending_bytes == 0 && producer->is_ready &&
+           env_wall_ms(log->env) - (int64_t)producer->stats.down_since_ms > PROBE_MS;
+}
+
 static enum err kafka_room(struct log *base)
 {
     struct kafka_log *log = kafka_log_of(base);
     struct producer *producer = &log->producer;
     pthread_mutex_lock(&producer->mutex);
-    bool is_down = producer->stats.down_since_ms != 0;
+    bool is_down = producer->stats.down_since_ms != 0 && !may_probe(log);
     bool is_full = producer->pending_bytes >= log->pending_bytes_max;
     pthread_mutex_unlock(&producer->mutex);
     if (is_down)
@@ -169,6 +180,7 @@ static void free_log(struct kafka_log *log)
 static void kafka_close(struct log *base)
 {
     struct kafka_log *log = kafka_log_of(base);
+    look_begin_stop(log);
     producer_stop(log);
     consumer_stop(log);
     look_stop(log);
@@ -213,6 +225,7 @@ static void set_options(struct kafka_log *log, const struct kafka_log_options *o
     log->pending_bytes_max =
         options->pending_bytes_max > 0 ? options->pending_bytes_max : PENDING_BYTES_MAX;
     log->close_ms = options->close_ms > 0 ? options->close_ms : CLOSE_MS;
+    log->answer_ms = options->answer_ms > 0 ? options->answer_ms : ANSWER_MS;
     log->linger_us = options->linger_us > 0 ? options->linger_us : LINGER_US;
     log->session_ms = options->session_ms > 0 ? options->session_ms : SESSION_MS;
     log->replicas = options->replicas;

@@ -19,6 +19,7 @@ struct kafka_log_options {
     bool follows;               /* this process wants a share of the lanes */
     uint64_t pending_bytes_max; /* appended and not yet there: ERR_BUSY past it; 0: the usual */
     uint64_t close_ms;          /* how long close() waits for brokers that are down; 0: the usual */
+    uint64_t answer_ms;         /* brokers that answer within this are up; 0: the usual */
     unsigned linger_us;         /* the producer waits so long for more; 0: the usual */
     unsigned session_ms; /* a dead follower's lanes are shared out after this; 0: the usual */
     unsigned replicas;   /* of a topic that is created; 0: three, or as many as there are */

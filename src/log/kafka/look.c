@@ -10,12 +10,19 @@
 #define EVERY_MS   1000
 #define LETTERS_MS 2000 /* to be rid of dead letters, at the end */
 
+/* How long a look may take: the leaders are asked for, and then asked. Brokers that answer each of
+ * these in time are never said to be down. */
+static int look_ms(const struct kafka_log *log)
+{
+    return (int)(2 * log->answer_ms) + EVERY_MS;
+}
+
 /* The ends of the lanes, which others append to as well. Who answers is there. */
 static void look_at_ends(struct kafka_log *log)
 {
     struct producer *producer = &log->producer;
     uint64_t ends[LIMIT_CELLS] = {0};
-    bool is_there = topic_ends(log, log->look.kafka, EVERY_MS, ends);
+    bool is_there = topic_ends(log, log->look.kafka, look_ms(log), ends);
     for (unsigned i = 0; i < LIMIT_CELLS && is_there; i++)
         consumer_note_end(log, i, ends[i]);
     pthread_mutex_lock(&producer->mutex);
@@ -38,7 +45,7 @@ static void *run(void *arg)
             look_at_ends(log);
         } else {
             struct error error;
-            enum err err = topic_ensure(log, log->look.kafka, EVERY_MS, &error);
+            enum err err = topic_ensure(log, log->look.kafka, look_ms(log), &error);
             if (err == ERR_INVALID && !is_told)
                 message_error("the log cannot be used: %s", error.text);
             is_told = err == ERR_INVALID;
@@ -85,12 +92,17 @@ enum err look_start(struct kafka_log *log, struct error *error)
     return ERR_OK;
 }
 
+void look_begin_stop(struct kafka_log *log)
+{
+    atomic_store(&log->look.is_stopping, true);
+    bell_ring(&log->look.bell);
+}
+
 void look_stop(struct kafka_log *log)
 {
     struct look *look = &log->look;
     if (look->runs) {
-        atomic_store(&look->is_stopping, true);
-        bell_ring(&look->bell);
+        look_begin_stop(log);
         pthread_join(look->thread, NULL);
         look->runs = false;
     }

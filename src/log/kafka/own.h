@@ -123,6 +123,7 @@ struct kafka_log {
     bool follows;
     uint64_t pending_bytes_max;
     uint64_t close_ms;
+    uint64_t answer_ms;
     unsigned linger_us;
     unsigned session_ms;
     unsigned replicas;
@@ -163,6 +164,9 @@ uint64_t producer_append(struct kafka_log *log, struct slice header, struct slic
 enum err consumer_start(struct kafka_log *log, struct error *error);
 void consumer_stop(struct kafka_log *log);
 void consumer_note_end(struct kafka_log *log, unsigned lane, uint64_t end);
+/* A message of ours is there; `offset` is negative where the broker had it already, and nobody
+ * knows. */
+void consumer_note_appended(struct kafka_log *log, unsigned lane, int64_t offset);
 /* Another client that fetches from where it is told, for who reads beside those who follow. */
 enum err consumer_make_reader(struct kafka_log *log, rd_kafka_t **ret_kafka, struct error *error);
 /* Bytes that make no sense go on as such, with the reason in front: they become a dead letter. */
@@ -181,6 +185,8 @@ void lane_queue_fault(struct in_lane *lane, enum err fault, const char *format, 
 
 /* look.c: the topic, at the start and until it is there; where it ends; whether anybody answers. */
 enum err look_start(struct kafka_log *log, struct error *error);
+/* A look takes a while to end: say so first, end the others, then wait for it. */
+void look_begin_stop(struct kafka_log *log);
 void look_stop(struct kafka_log *log);
 
 /* letters.c */

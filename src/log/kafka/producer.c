@@ -17,11 +17,11 @@
 #include "base/varint.h"
 #include "log/kafka/own.h"
 
-#define POLL_MS  20
-#define LATE_MS  1500u            /* without an acknowledgement for so long: down */
-#define STALL_MS ((uint64_t)1000) /* without an acknowledgement, when closing */
-#define AGAIN_MS 200u             /* between one producer and the next */
-#define RAW_MAX  (200u << 10)
+#define POLL_MS        20
+#define STALL_MS       ((uint64_t)1000) /* without an acknowledgement, when closing */
+#define AGAIN_MS       200u             /* between one producer and the next */
+#define RAW_MAX        (200u << 10)
+#define OFFSET_UNKNOWN (-1)
 
 /* ---- appending ---- */
 
@@ -119,9 +119,10 @@ uint64_t producer_append(struct kafka_log *log, struct slice header, struct slic
  * not known, since the broker had the message already, counts as one. */
 static void look_for_others(struct out_lane *lane, int64_t offset)
 {
-    if (offset < 0 || offset != lane->next_offset)
+    bool is_known = offset >= 0;
+    if (!is_known || offset != lane->next_offset)
         atomic_store_explicit(&lane->alone, lane->reached + 1, memory_order_relaxed);
-    lane->next_offset = offset + 1;
+    lane->next_offset = is_known ? offset + 1 : OFFSET_UNKNOWN;
 }
 
 static void acknowledge(struct kafka_log *log, const rd_kafka_message_t *report)
@@ -144,7 +145,7 @@ static void acknowledge(struct kafka_log *log, const rd_kafka_message_t *report)
         producer->stats.sections++;
         atomic_store_explicit(&lane->reached, message->ticket, memory_order_release);
     }
-    consumer_note_end(log, message->lane, (uint64_t)report->offset + 1);
+    consumer_note_appended(log, message->lane, report->offset);
     free(message);
 }
 
@@ -279,7 +280,7 @@ static void look_at_health(struct kafka_log *log, uint64_t now_ns)
     char reason[sizeof(producer->reason)];
     pthread_mutex_lock(&producer->mutex);
     bool is_late =
-        producer->pending_bytes > 0 && now_ns - producer->sent_ns > (uint64_t)LATE_MS * MS_NS;
+        producer->pending_bytes > 0 && now_ns - producer->sent_ns > log->answer_ms * MS_NS;
     bool is_back = producer->stats.down_since_ms > 0 && producer->has_acked;
     memcpy(reason, producer->reason, sizeof(reason));
     pthread_mutex_unlock(&producer->mutex);
@@ -321,8 +322,8 @@ static void *run(void *arg)
     struct producer *producer = &log->producer;
     for (;;) {
         int reports = rd_kafka_poll(producer->kafka, POLL_MS);
-        if (reports > 0 && log->base.progress)
-            log->base.progress(log->base.progress_arg);
+        if (reports > 0)
+            callback_run(&log->base.progress);
         uint64_t now_ns = env_monotonic_ns(log->env);
         bool has_failed;
         if (is_finished(producer, now_ns, &has_failed))

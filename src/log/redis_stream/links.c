@@ -13,7 +13,7 @@
 #define SERVERS_MAX   64u
 #define REDIRECTS_MAX 5u
 #define CONNECT_MS    1000
-#define ANSWER_MS     2000
+#define ANSWER_MS     2000 /* at least */
 #define PAUSE_MIN_MS  50u
 #define PAUSE_MAX_MS  1000u
 #define MS_NS         1000000u
@@ -28,6 +28,7 @@ struct link {
 struct links {
     struct env *env; /* borrowed */
     _Atomic uint64_t end_ns;
+    uint64_t answer_ms;
     char user[sizeof(((struct redis_url *)0)->user)];
     char password[sizeof(((struct redis_url *)0)->password)];
     struct link servers[SERVERS_MAX];
@@ -36,10 +37,11 @@ struct links {
     char reason[192];
 };
 
-struct links *links_new(struct env *env, const struct redis_url *url)
+struct links *links_new(struct env *env, const struct redis_url *url, uint64_t answer_ms)
 {
     struct links *links = memory_take_zeroed(sizeof(*links));
     links->env = env;
+    links->answer_ms = answer_ms > ANSWER_MS ? answer_ms : ANSWER_MS;
     atomic_store(&links->end_ns, UINT64_MAX);
     memcpy(links->user, url->user, sizeof(links->user));
     memcpy(links->password, url->password, sizeof(links->password));
@@ -158,7 +160,7 @@ static bool is_connected(struct links *links, struct link *link)
         lose(links, link, link->context ? link->context->errstr : "no memory");
         return false;
     }
-    (void)redisSetTimeout(link->context, patience(links, ANSWER_MS));
+    (void)redisSetTimeout(link->context, patience(links, links->answer_ms));
     (void)redisEnableKeepAlive(link->context);
     return log_in(links, link);
 }
@@ -240,7 +242,7 @@ static redisReply *take_reply(struct links *links, struct link *link)
     if (!link->context)
         return NULL;
     if (atomic_load(&links->end_ns) != UINT64_MAX)
-        (void)redisSetTimeout(link->context, patience(links, ANSWER_MS));
+        (void)redisSetTimeout(link->context, patience(links, links->answer_ms));
     if (redisGetReply(link->context, &reply) != REDIS_OK || !reply) {
         bool is_late = link->context->err == REDIS_ERR_IO && errno == EAGAIN;
         lose(links, link, is_late ? "did not answer in time" : link->context->errstr);

@@ -30,7 +30,8 @@ struct links_call {
     bool is_open;      /* no answer yet */
 };
 
-struct links *links_new(struct env *env, const struct redis_url *url);
+/* A server that answers within `answer_ms` is waited for; 0: the usual time. */
+struct links *links_new(struct env *env, const struct redis_url *url, uint64_t answer_ms);
 void links_free(struct links *links);
 
 /* From this moment (of env_monotonic_ns()) on nobody is waited for: calls have no reply. Any

@@ -127,6 +127,7 @@ struct stream_log {
     bool follows;
     uint64_t pending_bytes_max;
     uint64_t keep_ms;
+    uint64_t answer_ms;
     uint64_t close_ms;
     char keys[LIMIT_CELLS][LANE_KEY_BYTES];   /* of the streams */
     char marks[LIMIT_CELLS][LANE_KEY_BYTES];  /* of what was released when */

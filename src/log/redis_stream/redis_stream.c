@@ -259,13 +259,14 @@ enum err redis_stream_log_open(struct env *env, const struct redis_stream_log_op
         options->pending_bytes_max > 0 ? options->pending_bytes_max : PENDING_BYTES_MAX;
     log->keep_ms = options->keep_ms > 0 ? options->keep_ms : KEEP_MS;
     log->close_ms = options->close_ms > 0 ? options->close_ms : CLOSE_MS;
+    log->answer_ms = options->answer_ms;
     set_names(log, options);
     pthread_mutex_init(&log->writer.mutex, NULL);
     pthread_mutex_init(&log->reader.mutex, NULL);
     bell_init(&log->writer.bell);
     bell_init(&log->reader.bell);
-    log->writer.links = links_new(env, &log->url.redis);
-    log->reader.links = links_new(env, &log->url.redis);
+    log->writer.links = links_new(env, &log->url.redis, log->answer_ms);
+    log->reader.links = links_new(env, &log->url.redis, log->answer_ms);
     *ret_log = &log->base;
     return ERR_OK;
 }

@@ -21,6 +21,7 @@ struct redis_stream_log_options {
     uint64_t pending_bytes_max; /* appended and not yet there: ERR_BUSY past it; 0: the usual */
     uint64_t keep_ms;           /* what was released is kept for so long, since a store may go back
                                    (failover, backup); 0: the usual, an hour */
+    uint64_t answer_ms;         /* a server that answers within this is up; 0: the usual */
     uint64_t close_ms;          /* how long close() waits for a server that is down; 0: the usual */
 };
 

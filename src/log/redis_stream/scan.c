@@ -172,7 +172,7 @@ static enum err take_range(struct reading *reading, unsigned lane, const redisRe
 enum err stream_scan_lanes(struct stream_log *log, struct log_scan *scan, struct error *error)
 {
     struct reading reading = {
-        .log = log, .scan = scan, .links = links_new(log->env, &log->url.redis)};
+        .log = log, .scan = scan, .links = links_new(log->env, &log->url.redis, log->answer_ms)};
     enum err err = ask_lanes(&reading, UINT64_MAX, ask_info, take_info, error);
     if (!err && scan->must_be_whole && scan->cut != 0)
         err = error_set(error, ERR_OUT_OF_RANGE, "the log does not reach back to its beginning");

@@ -292,8 +292,8 @@ static void send_round(struct stream_log *log, struct stream_entry **entries,
     }
     if (there > 0 && log->follows)
         bell_ring(&log->reader.bell); /* there is something to read, perhaps for us */
-    if (there > 0 && log->base.progress)
-        log->base.progress(log->base.progress_arg);
+    if (there > 0)
+        callback_run(&log->base.progress);
 }
 
 /* While nothing is to be sent, somebody has to find out that the servers are there. */

@@ -202,8 +202,7 @@ static void deliver(struct producer *producer, unsigned number, size_t count, bo
     for (size_t i = 0; i < count; i++)
         drop_first(lane);
     lane->reached = lane->appended - lane->count;
-    if (producer->base.progress)
-        producer->base.progress(producer->base.progress_arg);
+    callback_run(&producer->base.progress);
 }
 
 static struct producer *pick_producer(struct log_model *model)
@@ -281,7 +280,7 @@ void log_model_leave(struct log_model *model, unsigned node)
     struct producer *producer = model->producers[node];
     if (!producer)
         return;
-    producer->base.progress = NULL;
+    callback_set(&producer->base.progress, NULL, NULL);
     producer->next = model->left;
     model->left = producer;
     model->producers[node] = NULL;

@@ -91,8 +91,7 @@ static void note_closed(struct redis_model *model, unsigned node, unsigned cell)
 {
     struct redis_outbox *outbox = model->outboxes[node];
     outbox->closed |= UINT64_C(1) << cell;
-    if (outbox->base.wake)
-        outbox->base.wake(outbox->base.wake_arg);
+    callback_run(&outbox->base.wake);
 }
 
 static bool is_same_call(const struct caller *a, const struct caller *b)
@@ -639,6 +638,6 @@ struct outbox *redis_model_outbox(struct redis_model *model, unsigned node)
 {
     struct redis_outbox *outbox = model->outboxes[node];
     outbox->dirty = outbox->closed = 0;
-    outbox->base.wake = NULL;
+    callback_set(&outbox->base.wake, NULL, NULL);
     return &outbox->base;
 }

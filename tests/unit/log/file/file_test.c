@@ -428,8 +428,7 @@ TEST(progress_is_told_after_the_write_and_after_the_sync)
     struct world *world = world_new(1);
     world_must_start(world);
     struct levels levels = {.world = world};
-    world->log->progress = note_levels;
-    world->log->progress_arg = &levels;
+    callback_set(&world->log->progress, note_levels, &levels);
     world_append(world);
     world_append(world);
     world_step(world);
@@ -437,7 +436,7 @@ TEST(progress_is_told_after_the_write_and_after_the_sync)
     assert_int_equal(levels.written[0], 2);
     assert_int_equal(levels.durable[0], 0);
     assert_int_equal(levels.durable[1], 2);
-    world->log->progress = NULL;
+    callback_set(&world->log->progress, NULL, NULL);
     world_free(world);
 }
 

@@ -5,6 +5,7 @@
 #include <librdkafka/rdkafka.h>
 #include <librdkafka/rdkafka_mock.h>
 
+#include "log/kafka/own.h"
 #include "unit/log/kafka/lines.h"
 
 #define PRODUCE 0 /* the number of that call in Kafka's protocol */
@@ -173,6 +174,60 @@ TEST(an_idle_log_notices_too)
     log_close(log);
 }
 
+static void set_round_trip(int ms)
+{
+    for (int32_t i = 1; i <= 3; i++)
+        assert_int_equal(rd_kafka_mock_broker_set_rtt(cluster, i, ms), 0);
+}
+
+/* Looks begin every second: what was said of the log after several of them. */
+static void watch_looks(struct log *log, unsigned looks, int round_trip_ms)
+{
+    uint64_t until_ms = rig_now_ms() + looks * (1000 + 2 * (uint64_t)round_trip_ms);
+    while (rig_now_ms() < until_ms) {
+        assert_int_equal(log_room(log), ERR_OK);
+        usleep(1000);
+    }
+}
+
+TEST(an_idle_log_whose_brokers_answer_slowly_takes_events)
+{
+    struct log *log = open_log(false);
+    set_round_trip(1150);
+    watch_looks(log, 2, 1150);
+    source_append_some(&source, log, 1);
+    source_wait(&source, log);
+    set_round_trip(0);
+    log_close(log);
+}
+
+/* The event that finds out may be the first for a long time. */
+TEST(a_log_that_is_down_and_has_nothing_under_way_lets_an_event_in)
+{
+    struct log *log = open_log(false);
+    set_brokers(false);
+    rig_wait_room(log, ERR_UNAVAILABLE);
+    rig_wait_room(log, ERR_OK);
+    source_append(&source, log, 3, 1);
+    assert_int_equal(log_room(log), ERR_UNAVAILABLE);
+    set_brokers(true);
+    source_wait(&source, log);
+    rig_wait_room(log, ERR_OK);
+    log_close(log);
+}
+
+/* librdkafka says so of a message that the broker had already, before an answer was lost. */
+TEST(an_offset_that_is_not_known_does_not_move_the_end)
+{
+    struct log *log = open_log(false);
+    struct log_position end = log_end(log, 3);
+    consumer_note_appended((struct kafka_log *)log, 3, RD_KAFKA_OFFSET_INVALID);
+    assert_int_equal(log_end(log, 3).offset, end.offset);
+    consumer_note_appended((struct kafka_log *)log, 3, 41);
+    assert_int_equal(log_end(log, 3).offset, 42);
+    log_close(log);
+}
+
 TEST(one_broker_of_three_may_bounce)
 {
     struct log *log = open_log(true);
@@ -205,7 +260,7 @@ static void assert_closing_ends(bool follows)
     char url[300];
     snprintf(url, sizeof(url), "%s/events", server);
     struct kafka_log_options options = {
-        .url = url, .close_ms = 500, .follows = follows, .session_ms = 6000};
+        .url = url, .close_ms = 500, .answer_ms = 500, .follows = follows, .session_ms = 6000};
     struct log *log;
     assert_int_equal(kafka_log_open(env_system(), &options, &log, NULL), ERR_OK);
     assert_int_equal(log_start(log, NULL), ERR_OK);
@@ -256,7 +311,9 @@ RUN(PROMISE(errors_that_pass_are_waited_out_without_a_gap),
     PROMISE(what_is_refused_for_good_is_sent_again_with_all_that_came_behind_it),
     PROMISE(a_sequence_that_the_broker_does_not_expect_leaves_no_gap),
     PROMISE(brokers_that_go_and_come_back_are_told_and_waited_for),
-    PROMISE(an_idle_log_notices_too), PROMISE(one_broker_of_three_may_bounce),
-    PROMISE(a_log_may_start_before_its_brokers), PROMISE(closing_without_brokers_ends),
-    PROMISE(a_follower_closes_without_brokers_too), PROMISE(fetching_goes_on_after_errors),
-    PROMISE(a_topic_with_too_few_partitions_is_refused))
+    PROMISE(an_idle_log_notices_too), PROMISE(an_idle_log_whose_brokers_answer_slowly_takes_events),
+    PROMISE(a_log_that_is_down_and_has_nothing_under_way_lets_an_event_in),
+    PROMISE(an_offset_that_is_not_known_does_not_move_the_end),
+    PROMISE(one_broker_of_three_may_bounce), PROMISE(a_log_may_start_before_its_brokers),
+    PROMISE(closing_without_brokers_ends), PROMISE(a_follower_closes_without_brokers_too),
+    PROMISE(fetching_goes_on_after_errors), PROMISE(a_topic_with_too_few_partitions_is_refused))
