@@ -128,6 +128,16 @@ void hot_saved(struct hot *hot, const uint64_t sequences[LIMIT_CELLS])
     hot->ops->saved(hot, sequences);
 }
 
+bool hot_sequences(struct hot *hot, uint64_t ret_sequences[LIMIT_CELLS])
+{
+    assert(hot && ret_sequences);
+
+    if (!hot->ops->sequences)
+        return false;
+    hot->ops->sequences(hot, ret_sequences);
+    return true;
+}
+
 enum err hot_drop(struct hot *hot, struct slice id)
 {
     assert(hot);

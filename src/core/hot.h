@@ -224,6 +224,10 @@ struct hot_ops {
      * idle for long enough or in the way of the memory limit, may be dropped by tick(). */
     void (*saved)(struct hot *hot, const uint64_t sequences[LIMIT_CELLS]);
 
+    /* How far the events of each origin are, in the log or on their way to it. NULL: others write
+     * as well, and nobody knows. */
+    void (*sequences)(struct hot *hot, uint64_t ret_sequences[LIMIT_CELLS]);
+
     /* Drops an id from memory if it is saved; ERR_BUSY if it is not (yet). ERR_NOT_FOUND: it is
      * not in memory; that the store does not have it, either, is not believed any more. */
     enum err (*drop)(struct hot *hot, struct slice id);
@@ -294,6 +298,8 @@ void hot_told_all(struct hot *hot, enum hot_want_kind kind);
 bool hot_wanted(struct hot *hot, struct hot_want *ret_want);
 void hot_loaded(struct hot *hot, const struct hot_want *want, const struct hot_found *found);
 void hot_saved(struct hot *hot, const uint64_t sequences[LIMIT_CELLS]);
+/* False: nobody knows. */
+bool hot_sequences(struct hot *hot, uint64_t ret_sequences[LIMIT_CELLS]);
 enum err hot_drop(struct hot *hot, struct slice id);
 enum err hot_inspect(struct hot *hot, struct slice id, struct hot_inspection *ret);
 enum err hot_mend(struct hot *hot, struct slice id, const struct hot_record *record, uint8_t kind,

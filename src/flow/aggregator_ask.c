@@ -117,6 +117,16 @@ static uint64_t bytes_between(struct aggregator *a, struct log_position from,
     return bytes > from.offset ? bytes - from.offset : 0;
 }
 
+/* Where all events come from this process: those that the store does not have. */
+static uint64_t events_behind(const struct aggregator *a, const uint64_t sequences[LIMIT_CELLS])
+{
+    uint64_t events = 0;
+    for (unsigned i = 0; i < LIMIT_CELLS; i++)
+        if (sequences[i] > a->published.sequences[i])
+            events += sequences[i] - a->published.sequences[i];
+    return events;
+}
+
 /* What nobody has read yet is counted as if it were like what was. */
 static void fill_in_lag(struct aggregator *a, struct pipeline_stats *stats, uint64_t unread,
                         uint64_t unread_events)
@@ -168,8 +178,14 @@ void aggregator_stats(struct aggregator *aggregator, struct pipeline_stats *stat
 
     uint64_t unread = aggregator->by_lane ? 0 : unread_bytes(aggregator);
     uint64_t unread_events = aggregator->by_lane ? unread_of_lanes(aggregator) : 0;
+    uint64_t sequences[LIMIT_CELLS];
+    struct hot *hot = aggregator->by_lane ? NULL : aggregator->options.hot;
+    bool is_exact = hot && hot_sequences(hot, sequences);
     lock_take(&aggregator->lock);
     *stats = aggregator->stats;
     fill_in_lag(aggregator, stats, unread, unread_events);
+    stats->lag_is_estimated = !is_exact;
+    if (is_exact)
+        stats->lag_events = events_behind(aggregator, sequences);
     lock_release(&aggregator->lock);
 }

@@ -352,7 +352,9 @@ static void write_lag(struct page *page, const struct pipeline_stats *pipeline)
 {
     gauge(page, "tally_pipeline_paused", "1 while the aggregator waits for the store.",
           pipeline->paused);
-    gauge(page, "tally_pipeline_lag_events", "Events in the log and not in the store.",
+    gauge(page, "tally_pipeline_lag_events",
+          "Events in the log and not in the store; with many nodes an "
+          "estimate from what was read before.",
           pipeline->lag_events);
     gauge(page, "tally_pipeline_lag_bytes", "Bytes of the log that are not in the store.",
           pipeline->lag_bytes);

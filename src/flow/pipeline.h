@@ -26,7 +26,8 @@ struct pipeline_stats {
     bool paused;      /* the store does not answer */
     char reason[200];
     int64_t paused_since_ms;
-    uint64_t lag_events; /* in the log, not in the store */
+    uint64_t lag_events;   /* in the log, not in the store */
+    bool lag_is_estimated; /* from bytes or messages: others write to the log as well */
     uint64_t lag_bytes;
     int64_t lag_ms;  /* age of the oldest of them; 0 = none */
     uint64_t events; /* applied since start */

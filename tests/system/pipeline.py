@@ -414,6 +414,28 @@ class Outages(PipelineCase):
         self.assertEqual(set(self.states(server)), {"SUCCESS"})
         self.assert_proved(client)
 
+    def test_while_it_is_locked_the_lag_is_the_number_of_events(self):
+        server = self.server("--flush-interval", "50ms")
+        with server.connect() as client:
+            client.call("INCR", "views")
+            self.wait_value(server, "views", 1)
+            base = sqlite3.connect(self.path(server), isolation_level=None)
+            base.execute("BEGIN EXCLUSIVE")
+            try:
+                for i in range(200):  # events of very different sizes
+                    client.call("INCR", f"{i}-" + "x" * 200)
+                for _ in range(3000):
+                    client.call("INCR", "v")
+                info = client.call("INFO", "pipeline")
+                self.assertIn("pipeline_lag_events:3200\r\n", info)
+                self.assertIn("pipeline_lag_estimated:0\r\n", info)
+            finally:
+                base.execute("ROLLBACK")
+                base.close()
+            self.wait_value(server, "v", 3000)
+            tallyd.wait_until(lambda: "pipeline_lag_events:0\r\n" in client.call("INFO", "pipeline"),
+                              30, "a store that has all")
+
     def small_disk(self):
         mount = self.folder()
         made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", mount],

@@ -171,19 +171,20 @@ static void write_pipeline(struct http_text *to, const struct pipeline_stats *st
         HTTP_TEXT(to, ",\"pipeline\":null");
         return;
     }
-    http_text_printf(to,
-                     ",\"pipeline\":{\"paused\":%s,\"lag_events\":%llu,\"lag_bytes\":%llu,"
-                     "\"lag_ms\":%lld,\"events\":%llu,\"batches\":%llu,\"retrying\":%llu,"
-                     "\"dead_letters\":%llu,\"pending\":%llu,\"succeeded\":%llu,"
-                     "\"drifts\":%llu,\"repairs\":%llu,\"store_bytes\":%llu,\"reason\":",
-                     stats->paused ? "true" : "false", (unsigned long long)stats->lag_events,
-                     (unsigned long long)stats->lag_bytes, (long long)stats->lag_ms,
-                     (unsigned long long)stats->events, (unsigned long long)stats->batches,
-                     (unsigned long long)stats->store.retrying,
-                     (unsigned long long)stats->store.failed,
-                     (unsigned long long)stats->store.pending,
-                     (unsigned long long)stats->store.succeeded, (unsigned long long)stats->drifts,
-                     (unsigned long long)stats->repairs, (unsigned long long)stats->store.bytes);
+    http_text_printf(
+        to,
+        ",\"pipeline\":{\"paused\":%s,\"lag_events\":%llu,"
+        "\"lag_is_estimated\":%s,\"lag_bytes\":%llu,"
+        "\"lag_ms\":%lld,\"events\":%llu,\"batches\":%llu,\"retrying\":%llu,"
+        "\"dead_letters\":%llu,\"pending\":%llu,\"succeeded\":%llu,"
+        "\"drifts\":%llu,\"repairs\":%llu,\"store_bytes\":%llu,\"reason\":",
+        stats->paused ? "true" : "false", (unsigned long long)stats->lag_events,
+        stats->lag_is_estimated ? "true" : "false", (unsigned long long)stats->lag_bytes,
+        (long long)stats->lag_ms, (unsigned long long)stats->events,
+        (unsigned long long)stats->batches, (unsigned long long)stats->store.retrying,
+        (unsigned long long)stats->store.failed, (unsigned long long)stats->store.pending,
+        (unsigned long long)stats->store.succeeded, (unsigned long long)stats->drifts,
+        (unsigned long long)stats->repairs, (unsigned long long)stats->store.bytes);
     http_text_string(to, slice_of(stats->reason));
     HTTP_TEXT(to, "}");
 }

@@ -156,6 +156,7 @@ static void pipeline(struct info *info)
     line_text(info, "pipeline_paused_reason", stats.reason);
     line(info, "pipeline_paused_since_ms", (uint64_t)stats.paused_since_ms);
     line(info, "pipeline_lag_events", stats.lag_events);
+    line(info, "pipeline_lag_estimated", stats.lag_is_estimated);
     line(info, "pipeline_lag_bytes", stats.lag_bytes);
     line(info, "pipeline_lag_ms", (uint64_t)stats.lag_ms);
     line(info, "pipeline_events", stats.events);

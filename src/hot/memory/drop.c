@@ -77,6 +77,14 @@ void drop_saved(struct hot *base, const uint64_t sequences[LIMIT_CELLS])
     layer_release_all(hot);
 }
 
+void drop_sequences(struct hot *base, uint64_t ret_sequences[LIMIT_CELLS])
+{
+    struct memory_hot *hot = (struct memory_hot *)base;
+    layer_take_all(hot);
+    sequences_of(hot, ret_sequences);
+    layer_release_all(hot);
+}
+
 /* ---- dropping ---- */
 
 enum err drop_id(struct hot *base, struct slice id)

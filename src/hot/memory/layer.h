@@ -193,6 +193,7 @@ void load_told_all(struct hot *base, enum hot_want_kind kind);
 bool load_wanted(struct hot *base, struct hot_want *ret_want);
 void load_loaded(struct hot *base, const struct hot_want *want, const struct hot_found *found);
 void drop_saved(struct hot *base, const uint64_t sequences[LIMIT_CELLS]);
+void drop_sequences(struct hot *base, uint64_t ret_sequences[LIMIT_CELLS]);
 enum err drop_id(struct hot *base, struct slice id);
 enum err inspect_id(struct hot *base, struct slice id, struct hot_inspection *ret);
 enum err inspect_mend(struct hot *base, struct slice id, const struct hot_record *record,

@@ -355,6 +355,7 @@ static const struct hot_ops memory_ops = {
     .wanted = load_wanted,
     .loaded = load_loaded,
     .saved = drop_saved,
+    .sequences = drop_sequences,
     .drop = drop_id,
     .inspect = inspect_id,
     .mend = inspect_mend,

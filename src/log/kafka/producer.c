@@ -137,6 +137,7 @@ static void acknowledge(struct kafka_log *log, const rd_kafka_message_t *report)
         lane->unsent = message->node.next;
     producer->sent_ns = env_monotonic_ns(log->env);
     producer->has_acked = true;
+    producer->reason[0] = '\0'; /* of an outage that is over */
     producer->stats.groups++;
     producer->stats.bytes += message->node.size;
     look_for_others(lane, report->offset);
@@ -265,6 +266,8 @@ void producer_set_down(struct kafka_log *log, bool is_down, const char *reason)
     uint64_t since_ms = producer->stats.down_since_ms;
     producer->stats.down_since_ms = !is_down ? 0 : since_ms > 0 ? since_ms : now_ms;
     producer->has_acked = false;
+    if (!is_down)
+        producer->reason[0] = '\0';
     pthread_mutex_unlock(&producer->mutex);
     if (is_down && since_ms == 0)
         message_warning("the log does not take events: they wait reason=\"%s\"", reason);

@@ -180,6 +180,29 @@ static void set_round_trip(int ms)
         assert_int_equal(rd_kafka_mock_broker_set_rtt(cluster, i, ms), 0);
 }
 
+/* Once they were refused, the other time they only say nothing. */
+TEST(an_outage_is_told_with_a_reason_of_its_own)
+{
+    struct lines lines;
+    struct log *log = open_log(false);
+    set_brokers(false);
+    rig_wait_room(log, ERR_UNAVAILABLE);
+    set_brokers(true);
+    rig_wait_room(log, ERR_OK);
+    source_append_some(&source, log, 1);
+    source_wait(&source, log);
+    lines_begin(&lines);
+    set_round_trip(30000);
+    rig_wait_room(log, ERR_UNAVAILABLE);
+    unsigned refused = lines_with(&lines, "refused");
+    unsigned silent = lines_with(&lines, "they wait reason=\"no answer\"");
+    lines_end(&lines);
+    assert_int_equal(refused, 0);
+    assert_int_equal(silent, 1);
+    set_round_trip(0);
+    log_close(log);
+}
+
 /* Looks begin every second: what was said of the log after several of them. */
 static void watch_looks(struct log *log, unsigned looks, int round_trip_ms)
 {
@@ -313,6 +336,7 @@ RUN(PROMISE(errors_that_pass_are_waited_out_without_a_gap),
     PROMISE(brokers_that_go_and_come_back_are_told_and_waited_for),
     PROMISE(an_idle_log_notices_too), PROMISE(an_idle_log_whose_brokers_answer_slowly_takes_events),
     PROMISE(a_log_that_is_down_and_has_nothing_under_way_lets_an_event_in),
+    PROMISE(an_outage_is_told_with_a_reason_of_its_own),
     PROMISE(an_offset_that_is_not_known_does_not_move_the_end),
     PROMISE(one_broker_of_three_may_bounce), PROMISE(a_log_may_start_before_its_brokers),
     PROMISE(closing_without_brokers_ends), PROMISE(a_follower_closes_without_brokers_too),
