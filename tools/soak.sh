@@ -7,12 +7,15 @@
 #   NODE_KILLS     of nodes over Redis Cluster, Kafka and PostgreSQL, 200 by default
 #   MATRIX_PAUSE   seconds that an engine is stopped for, 20 by default
 #   FUZZ_SECONDS   for each fuzzer, 600 by default
+#   TALLY_SEED     of tests that draw lots; a new one by default, which is printed
 #
 # What a fuzzer finds new is kept in build/fuzz/corpus, what it breaks in build/fuzz/found.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 slots=$((2 * $(nproc)))
+export TALLY_SEED=${TALLY_SEED:-$(date +%s)}
+echo "TALLY_SEED=$TALLY_SEED"
 seconds=${FUZZ_SECONDS:-600}
 
 tools/setup.sh check

@@ -2,7 +2,7 @@
  * sets. Random batches of a seed, with deletions, late units, refusals and retries. So do those
  * that were filled from one of them, and go on.
  *
- *   STORE_SEED=7 STORE_BATCHES=1000 contract_store_agree_test */
+ *   TALLY_SEED=7 STORE_BATCHES=1000 contract_store_agree_test */
 /* servers: postgres */
 #include "contract/store_cases.h"
 #include "contract/store_postgres.h"
@@ -380,7 +380,7 @@ static void free_rigs(void)
 
 TEST(what_is_given_the_same_is_the_same)
 {
-    uint64_t seed = number_from("STORE_SEED", 1);
+    uint64_t seed = number_from("TALLY_SEED", 1);
     uint64_t batches = number_from("STORE_BATCHES", 150);
     printf("seed %llu\n", (unsigned long long)seed);
     name_all(seed);
@@ -425,7 +425,7 @@ static void fill_from_first(int i)
 
 TEST(what_was_copied_is_the_same_and_goes_on_the_same)
 {
-    uint64_t seed = number_from("STORE_SEED", 1);
+    uint64_t seed = number_from("TALLY_SEED", 1);
     uint64_t batches = number_from("STORE_BATCHES", 150);
     name_all(seed + 1000);
     store_count = 1;

@@ -217,7 +217,7 @@ TEST(an_item_that_gets_shards_later_takes_its_members_along)
     assert_int_equal(members_in_slices("v"), 1);
 }
 
-static char many[12000][16];
+static char many[12000][24];
 
 static void like_many(unsigned first, unsigned count, const char *format)
 {

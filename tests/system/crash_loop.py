@@ -268,7 +268,7 @@ class CrashLoop(tallyd.Case):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--kills", type=int, default=CrashLoop.kills)
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().getrandbits(32))
+    parser.add_argument("--seed", type=int, default=tallyd.seed_of_run())
     options, sys.argv[1:] = parser.parse_known_args()
     CrashLoop.kills = options.kills
     CrashLoop.seed = options.seed

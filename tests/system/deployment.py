@@ -255,7 +255,7 @@ class Case(tallyd.Case):
 
     def chance(self):
         """A source of random numbers, whose seed is said; --seed repeats a run."""
-        seed = self.seed if self.seed is not None else random.SystemRandom().getrandbits(32)
+        seed = self.seed if self.seed is not None else tallyd.seed_of_run()
         print(f"seed {seed}", file=sys.stderr)
         return random.Random(seed)
 

@@ -38,6 +38,12 @@ REPLY_WITHIN_S = 20
 WITH_PARENT = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
 
 
+def seed_of_run():
+    """Of tests that draw lots. Always the same, so that a commit that passes today passes tomorrow;
+    soaks set one that nobody has run."""
+    return int(os.environ.get("TALLY_SEED", "1"))
+
+
 # --- the protocol, just enough of it --------------------------------------------------------------
 
 

@@ -747,9 +747,9 @@ static void close_model(void)
 
 static void run_model(bool spreads)
 {
-    const char *text = getenv("SEED");
-    uint64_t seed = text ? strtoull(text, NULL, 10) : env_random(env_system()) >> 20;
-    printf("SEED=%llu\n", (unsigned long long)seed);
+    const char *text = getenv("TALLY_SEED");
+    uint64_t seed = text ? strtoull(text, NULL, 10) : 1;
+    printf("TALLY_SEED=%llu\n", (unsigned long long)seed);
     open_model(seed, spreads);
     for (unsigned i = 0; i < (spreads ? STEPS / 3 : STEPS) && model.log_count < LOG_MAX - 2000;
          i++) {
