@@ -712,7 +712,8 @@ TEST(what_the_shards_hold_adds_up)
         assert_int_equal(sum_of_shards("w", 1), 1);
         assert_int_equal(sum_of_shards("w/like", 0), 0);
     }
-    ask(of_digits(OP_ADD, "b", "100000000000000000000"));
+    assert_value_and_free(ask(of_digits(OP_ADD, "b", "100000000000000000000")),
+                          "100000000000000000000");
     assert_int_equal(sum_of_shards("b", -1), -1); /* not known */
 }
 

@@ -251,6 +251,8 @@ static inline struct store_batch rig_batch(struct rig *rig)
 
 static inline void rig_forget(struct rig *rig)
 {
+    for (size_t i = 0; i < rig->unit_count; i++)
+        number_done(&rig->units[i].delta);
     rig->unit_count = rig->key_count = rig->poison_count = rig->repair_count = 0;
 }
 
