@@ -22,8 +22,7 @@
 /* Not read from while more output than this waits, until it is down to a half. */
 #define OUTPUT_HOLD_BYTES (1u << 20)
 
-#define IDLE_BUFFER_MS 5000u  /* who is silent for so long keeps no buffers */
-#define CLOSING_MAX_MS 10000u /* who does not take its last answers */
+#define IDLE_BUFFER_MS 5000u /* who is silent for so long keeps no buffers */
 
 /* ---- life ---- */
 
@@ -62,6 +61,7 @@ struct http_client *http_client_new(struct http_worker *worker, int descriptor)
     }
     client->base.pass = &worker->pass;
     client->worker = worker;
+    client->usage.client = client;
     http_parser_init(&client->parser);
     buffer_init(&client->tail, TAIL_BYTES_MAX);
     http_text_init(&client->output, http_door_options(worker->http)->output_bytes_max);
@@ -72,7 +72,8 @@ struct http_client *http_client_new(struct http_worker *worker, int descriptor)
     return client;
 }
 
-void http_client_close(struct http_client *client)
+/* `lingers`: the other side may still send, and is to get the last answers. */
+static void let_go(struct http_client *client, bool lingers)
 {
     if (!client->conn)
         return;
@@ -82,19 +83,71 @@ void http_client_close(struct http_client *client)
     unlink_client(worker, client);
     worker->input_bytes -= client->counted;
     client->counted = 0;
-    conn_close(client->conn);
+    struct client_limits *limits = worker->share.limits;
+    if (lingers) {
+        conn_finish(client->conn, client_limits_leave, limits);
+    } else {
+        conn_close(client->conn);
+        client_limits_leave(limits);
+    }
     client->conn = NULL;
     client->closing = true;
     client->next_dead = worker->dead;
     worker->dead = client;
 }
 
+void http_client_close(struct http_client *client)
+{
+    let_go(client, false);
+}
+
+static size_t input_bytes(const struct http_client *client)
+{
+    return client->tail.capacity + client->lines_bytes;
+}
+
+static size_t output_bytes(const struct http_client *client)
+{
+    return client->output.bytes.capacity;
+}
+
+static bool is_stranger(const struct http_client *client)
+{
+    return !client->is_trusted && password_is_set(http_door_password(client->worker->http));
+}
+
+/* Its buffers have changed, maybe. */
+static void measure(struct http_client *client)
+{
+    client_usage_set(&client->worker->share, &client->usage, input_bytes(client),
+                     output_bytes(client), is_stranger(client));
+}
+
+static void free_buffers(struct http_client *client)
+{
+    buffer_done(&client->tail);
+    buffer_done(&client->output.bytes);
+    client->out.sent = 0;
+    client_usage_set(&client->worker->share, &client->usage, 0, 0, false);
+}
+
+void http_client_evict(void *arg)
+{
+    struct http_client *client = arg;
+    struct pass *pass = &client->worker->pass;
+    if (client->conn && pass_may_warn(pass))
+        message_warning("connection closed, all clients together use too much memory door=http "
+                        "peer=%s bytes=%zu",
+                        client->peer, client_usage_bytes(&client->usage));
+    let_go(client, false);
+    free_buffers(client);
+}
+
 bool http_client_bury(struct http_client *client)
 {
     if (pass_names(&client->base) || client->base.held & HTTP_HOLD_LINES)
         return false;
-    buffer_done(&client->tail);
-    http_text_done(&client->output);
+    free_buffers(client);
     free(client);
     return true;
 }
@@ -118,7 +171,7 @@ void http_client_finish(struct http_client *client)
     if (client->closing)
         return;
     client->closing = true;
-    client->closing_since_ms = loop_now_ms(client->worker->loop);
+    closing_progress(&client->progress, loop_now_ms(client->worker->loop));
     pass_touch(&client->base);
     update_wants(client);
 }
@@ -354,8 +407,10 @@ static bool send_released(struct http_client *client)
         return false;
     }
     gauge_add(&client->worker->stats.bytes_out, (uint64_t)sent);
-    if (sent > 0 && ((size_t)sent < size || client->closing))
+    if (sent > 0 && ((size_t)sent < size || client->closing)) {
         client->active_ms = loop_now_ms(client->worker->loop);
+        closing_progress(&client->progress, client->active_ms);
+    }
     return true;
 }
 
@@ -368,12 +423,12 @@ static void flush(struct pass_client *base)
     size_t waiting = http_client_waiting(client);
     if (client->closing && waiting == 0 && client->base.unanswered == 0 &&
         !(client->base.held & HTTP_HOLD_LINES)) {
-        conn_finish(client->conn);
-        http_client_close(client);
+        let_go(client, true);
         return;
     }
     if (waiting <= OUTPUT_HOLD_BYTES / 2)
         pass_unhold(base, HTTP_HOLD_OUTPUT);
+    measure(client);
     update_wants(client);
 }
 
@@ -390,10 +445,12 @@ static void ready(void *arg, int what)
         return;
     else if (client->tail.size <= SMALL_TAIL_BYTES)
         read_into_room(client);
-    else
-        read_into_tail(client);
+    else if (!client_limits_is_over(client->worker->share.limits))
+        read_into_tail(client); /* else when the worst ones are closed */
     if (client->conn && client->tail.size != client->counted)
         account(client);
+    if (client->conn)
+        measure(client);
 }
 
 /* An answer says "ack":"log" where it is made, and "ack":"hot" where that turns out to be too
@@ -454,12 +511,10 @@ static bool is_silent(const struct http_client *client, uint64_t now_ms)
 }
 
 /* Does it not take its last answers? */
-static bool is_stuck(const struct http_client *client, uint64_t now_ms)
+static bool is_stuck(struct http_client *client, uint64_t now_ms)
 {
-    uint64_t since_ms =
-        client->active_ms > client->closing_since_ms ? client->active_ms : client->closing_since_ms;
-    return client->closing && client->base.unanswered == 0 &&
-           !(client->base.held & HTTP_HOLD_LINES) && now_ms - since_ms > CLOSING_MAX_MS;
+    size_t unsent = outbound_ready(&client->out, client->base.released);
+    return client->closing && closing_is_stuck(&client->progress, client->conn, unsent, now_ms);
 }
 
 void http_client_tick(struct http_client *client, uint64_t now_ms)
@@ -482,5 +537,6 @@ void http_client_tick(struct http_client *client, uint64_t now_ms)
         buffer_shrink(&client->tail, 0);
         buffer_shrink(&client->output.bytes, 0);
     }
+    measure(client);
     pass_unhold(&client->base, HTTP_HOLD_AUTH);
 }
