@@ -19,13 +19,13 @@ void process_harden(bool core_dumps)
         message_warning("cannot switch core files off");
 }
 
-/* How many descriptors each part opens at most, or is worth; measured, and rounded up. */
+/* How many descriptors each part opens at most. */
 enum {
-    FILES_OF_PROCESS = 24,  /* standard streams, signals, /proc, small files, host names */
-    FILES_OF_WORKER = 8,    /* its loop */
-    FILES_OF_LISTENER = 4,  /* of a worker: the port, the spare one, a waker */
-    FILES_OF_FILE_LOG = 24, /* segments that are written, prepared, followed, read once more */
-    FILES_OF_SQLITE = 32,   /* connections, with the journal and its index; sorting */
+    FILES_OF_PROCESS = 12,  /* standard streams, signals, /proc, small files, names of hosts */
+    FILES_OF_WORKER = 5,    /* its loop */
+    FILES_OF_LISTENER = 3,  /* of a worker: the port, a spare one, a waker */
+    FILES_OF_FILE_LOG = 12, /* segments: written, prepared, followed, read once more, cleaned */
+    FILES_OF_SQLITE = 20,   /* seven connections, each a file and a journal; index, sorting */
     FILES_OF_POSTGRES = 16, /* connections */
     FILES_OF_REDIS = 264,   /* a connection to each server of the largest cluster */
     FILES_OF_STREAMS = 272, /* the same, once more to read */

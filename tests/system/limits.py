@@ -183,7 +183,7 @@ def with_files(count):
 
 
 class Files(tallyd.Case):
-    LIMIT = 220
+    LIMIT = 90
 
     def setUp(self):
         self.need_command("prlimit")
@@ -246,9 +246,9 @@ class Files(tallyd.Case):
             self.assertIn(f'tally_connections_rejected_total{{door="{door}"}} {count}\n', page)
 
     def test_a_limit_that_leaves_nothing_for_clients_is_refused_at_the_start(self):
-        server = self.server("--workers", "2", under=with_files(64), start=False)
+        server = self.server("--workers", "2", under=with_files(56), start=False)
         self.assertEqual(server.start_fails(), 1)
-        self.assertRegex(server.messages(), r"the limit of open files is 64, and .* raise it")
+        self.assertRegex(server.messages(), r"the limit of open files is 56, and .* raise it")
 
 
 class Memory(tallyd.Case):

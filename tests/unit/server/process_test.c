@@ -15,7 +15,7 @@ TEST(every_part_adds_the_files_that_it_needs)
     uint64_t files = process_own_files(&parts);
     struct process_parts one_node = {
         .workers = 2, .listeners = 2, .has_file_log = true, .has_sqlite = true};
-    assert_in_range(process_own_files(&one_node), 60, 140);
+    assert_in_range(process_own_files(&one_node), 50, 100);
 
     uint64_t workers = process_own_files(&(struct process_parts){.workers = 2});
     assert_true(workers > files);
@@ -27,7 +27,7 @@ TEST(every_part_adds_the_files_that_it_needs)
     for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
         files = process_own_files(&parts);
         *flags[i] = true;
-        assert_true(process_own_files(&parts) >= files + 16);
+        assert_true(process_own_files(&parts) >= files + 12);
     }
 }
 
