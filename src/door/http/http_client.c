@@ -108,7 +108,7 @@ static size_t input_bytes(const struct http_client *client)
 
 static size_t output_bytes(const struct http_client *client)
 {
-    return client->output.bytes.capacity;
+    return client->output.bytes.capacity + fanout_queue_bytes(&client->feed);
 }
 
 static bool is_stranger(const struct http_client *client)
@@ -147,6 +147,7 @@ bool http_client_bury(struct http_client *client)
 {
     if (pass_names(&client->base) || client->base.held & HTTP_HOLD_LINES)
         return false;
+    fanout_queue_done(&client->feed);
     free_buffers(client);
     free(client);
     return true;
@@ -381,7 +382,7 @@ static void settle(struct pass_client *base, uint64_t safe)
     if (!client->conn)
         return;
     struct http_worker *worker = client->worker;
-    if (client->output.overflow) {
+    if (client->output.overflow || client->feed.is_dropped) {
         gauge_add(&worker->stats.overflows, 1);
         if (pass_may_warn(&worker->pass))
             message_warning("connection closed, its answers pile up peer=%s", client->peer);
@@ -435,8 +436,10 @@ static void flush(struct pass_client *base)
 static void ready(void *arg, int what)
 {
     struct http_client *client = arg;
-    if (what & CONN_WRITE)
+    if (what & CONN_WRITE) {
+        client->out.is_full = false;
         flush(&client->base);
+    }
     if (!(what & CONN_READ) || !client->conn || client->closing)
         return;
     if (client->stream)

@@ -59,6 +59,7 @@ struct http_client {
     unsigned auth_failures;
     struct closing progress; /* while it is closing */
     struct client_usage usage;
+    struct fanout_queue feed;   /* what it is sent of the changes that it listens to */
     uint64_t active_ms;         /* loop clock: when it last said or took something */
     struct http_stream *stream; /* owned by http_changes.c; NULL = it does not listen */
     char peer[CONN_ADDRESS_SIZE];

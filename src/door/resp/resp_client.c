@@ -102,6 +102,7 @@ static void let_go(struct resp_client *client, bool lingers)
 
     struct resp_worker *worker = client->worker;
     resp_pubsub_forget(client);
+    fanout_queue_done(&client->feed);
     unlink_client(worker, client);
     struct client_limits *limits = worker->share.limits;
     if (lingers) {
@@ -129,7 +130,8 @@ static size_t input_bytes(const struct resp_client *client)
 static size_t output_bytes(const struct resp_client *client)
 {
     size_t subscriptions = client->channels + client->patterns;
-    return client->reply.bytes.capacity + subscriptions * SUBSCRIPTION_BYTES;
+    return client->reply.bytes.capacity + fanout_queue_bytes(&client->feed) +
+           subscriptions * SUBSCRIPTION_BYTES;
 }
 
 static bool is_stranger(const struct resp_client *client)
@@ -168,6 +170,7 @@ bool resp_client_bury(struct resp_client *client)
 {
     if (pass_names(&client->base))
         return false;
+    fanout_queue_done(&client->feed);
     free_buffers(client);
     free(client);
     return true;
@@ -389,7 +392,7 @@ static void settle(struct pass_client *base, uint64_t safe)
     if (!client->conn)
         return;
     struct resp_worker *worker = client->worker;
-    if (client->reply.overflow) {
+    if (client->reply.overflow || client->feed.is_dropped) {
         gauge_add(&worker->stats.overflows, 1);
         if (pass_may_warn(&worker->pass))
             message_warning("connection closed, its answers pile up peer=%s", client->peer);
@@ -450,8 +453,10 @@ const struct pass_door resp_client_door = {
 static void ready(void *arg, int what)
 {
     struct resp_client *client = arg;
-    if (what & CONN_WRITE)
+    if (what & CONN_WRITE) {
+        client->out.is_full = false;
         flush(&client->base);
+    }
     if (!(what & CONN_READ) || !client->conn || client->closing || client->base.held != 0 ||
         client->base.resuming || pass_must_wait(&client->base))
         return;

@@ -64,6 +64,7 @@ struct resp_client {
     unsigned auth_failures;
     struct closing progress; /* while it is closing */
     struct client_usage usage;
+    struct fanout_queue feed; /* what it is sent of the changes that it listens to */
 
     struct subscription *subscriptions; /* owned */
     unsigned channels;
