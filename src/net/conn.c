@@ -8,6 +8,7 @@
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -244,6 +245,21 @@ void conn_close_lingering(struct loop *loop)
 }
 
 /* ---- addresses ---- */
+
+uint64_t conn_network(const struct conn *conn)
+{
+    struct sockaddr_storage address = {0};
+    socklen_t size = sizeof(address);
+    (void)getpeername(conn->descriptor, (struct sockaddr *)&address, &size);
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *)&address;
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&address;
+    uint64_t network = 0;
+    if (address.ss_family == AF_INET)
+        network = ntohl(v4->sin_addr.s_addr);
+    else if (address.ss_family == AF_INET6)
+        memcpy(&network, &v6->sin6_addr, sizeof(network));
+    return network;
+}
 
 static void format_address(const struct sockaddr_storage *address, char to[CONN_ADDRESS_SIZE])
 {

@@ -68,6 +68,10 @@ ssize_t conn_write(struct conn *conn, struct slice bytes);
  * somebody reads there. */
 size_t conn_in_flight(const struct conn *conn);
 
+/* Where the other side is: its IPv4 address, or the first 64 bits of its IPv6 address, which is as
+ * much as somebody has. */
+uint64_t conn_network(const struct conn *conn);
+
 /* "127.0.0.1:54321", of the other side or of ours; always closed by a zero. */
 #define CONN_ADDRESS_SIZE 64u
 void conn_peer(const struct conn *conn, char to[CONN_ADDRESS_SIZE]);

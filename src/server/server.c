@@ -161,7 +161,8 @@ static enum err open_limits(struct server *server, struct error *error)
     enum err err = reserve_files(server, &connections, error);
     if (err)
         return err;
-    client_limits_init(&server->limits, connections, server->config.max_client_memory);
+    client_limits_init(&server->limits, connections, server->config.max_client_memory,
+                       env_random(server->env));
     server->has_limits = true;
     return ERR_OK;
 }

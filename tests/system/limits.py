@@ -8,6 +8,7 @@ import subprocess
 import time
 
 import tallyd
+import web
 
 
 def cpu_seconds(pid):
@@ -334,6 +335,58 @@ class Memory(tallyd.Case):
                                 + b" " * 3000000)
         self.check_bounded(server, baseline)
         self.assertEqual(good.call("INCR", "views"), 1)
+
+
+class Passwords(tallyd.Case):
+    FREE = 10
+    EACH_SECOND = 20
+    WAIT_S = 5
+
+    def test_a_new_connection_for_each_guess_does_not_help(self):
+        server = self.server("--workers", "2", env={"TALLY_PASSWORD": "sesame"})
+        inside = self.client(server)
+        self.assertEqual(inside.call("AUTH", "sesame"), "OK")
+        trusted = web.Web(server.http_port, password="sesame")
+        self.addCleanup(trusted.close)
+        self.assertEqual(trusted.get("/v1/status").status, 200)
+
+        guesses = 0
+        looked_at = 0
+        waiting = []
+        begin = time.monotonic()
+        while (time.monotonic() - begin < 3 or len(waiting) < 5) and guesses < 20000:
+            client = server.connect(timeout_s=0.02 if waiting else 0.5)
+            client.send(("AUTH", f"guess{guesses}"))
+            guesses += 1
+            try:
+                said = str(client.read())
+                looked_at += said.startswith("WRONGPASS")
+                if "too many wrong passwords" in said:
+                    self.assertTrue(client.is_closed())
+                client.close()
+            except socket.timeout:
+                waiting.append(client)
+                self.addCleanup(client.close)
+        seconds = time.monotonic() - begin + self.WAIT_S
+        print(f"{guesses} guesses in {seconds - self.WAIT_S:.1f} s: {looked_at} looked at at once, "
+              f"{len(waiting)} wait", flush=True)
+        self.assertLess(looked_at + len(waiting), self.FREE + (seconds + 1) * self.EACH_SECOND)
+
+        # Who is in does not notice; the other protocol knows; a right password gets in again.
+        self.assertEqual(inside.call("INCR", "views"), 1)
+        self.assertEqual(trusted.get("/v1/status").status, 200)
+        stranger = web.Web(server.http_port, password="wrong")
+        self.addCleanup(stranger.close)
+        self.assertIn(stranger.get("/v1/status").status, (401, 429))
+
+        def gets_in():
+            with server.connect() as client:
+                with contextlib.suppress(tallyd.ReplyError, ConnectionError):
+                    return client.call("AUTH", "sesame") == "OK"
+        tallyd.wait_until(gets_in, 30, "a right password is taken")
+        answer = web.Web(server.http_port, password="sesame")
+        self.addCleanup(answer.close)
+        self.assertEqual(answer.get("/v1/status").status, 200)
 
 
 class Patience(tallyd.Case):

@@ -88,7 +88,8 @@ struct http *http_new(struct service *service, const struct http_options *option
     http->options.cors_origins = http->cors_origins = copy_text(options->cors_origins);
     http->options.hosts = http->hosts = copy_text(options->hosts);
     http->options.password = NULL;
-    client_limits_init(&http->own_limits, options->limits.connections_max, 0);
+    client_limits_init(&http->own_limits, options->limits.connections_max, 0,
+                       env_random(service->env));
     http->limits = options->shared ? options->shared : &http->own_limits;
     http->port = options->port;
     (void)listener_is_address(options->address, &http->is_loopback);

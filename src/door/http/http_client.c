@@ -217,6 +217,28 @@ static bool tell_to_continue(struct http_client *client)
     return true;
 }
 
+/* A password from an address from which wrong ones came has to wait for its turn; not that of who
+ * has said it on this connection before. False: the client is held, or was refused. */
+static bool may_authenticate(struct http_client *client)
+{
+    struct http_worker *worker = client->worker;
+    if (client->is_trusted || !password_is_set(http_door_password(worker->http)) ||
+        !client->parser.request.headers[HTTP_HEADER_AUTHORIZATION].data)
+        return true;
+    uint64_t wait_ms = auth_throttle_wait(&worker->share.limits->auth, conn_network(client->conn),
+                                          loop_now_ms(worker->loop), &client->auth_turn);
+    if (wait_ms == 0)
+        return true;
+    if (wait_ms != AUTH_NEVER) {
+        pass_hold(&client->base, HTTP_HOLD_AUTH);
+        return false;
+    }
+    gauge_add(&worker->stats.auth_failures, 1);
+    if (!http_call_refuse(client, 429, "too many wrong passwords came from this address"))
+        pass_wait(&client->base);
+    return false;
+}
+
 /* One step with what lies at `at`. False: it goes on when more has come, or when it
  * is not held any more. */
 static bool take_step(struct http_client *client, char **at, char *end)
@@ -230,7 +252,7 @@ static bool take_step(struct http_client *client, char **at, char *end)
     case HTTP_FOUND_MORE:
         return false;
     case HTTP_FOUND_HEAD:
-        if (!http_call_may_send(client))
+        if (may_authenticate(client) && !http_call_may_send(client))
             pass_wait(&client->base);
         return true;
     case HTTP_FOUND_BROKEN:
@@ -238,6 +260,8 @@ static bool take_step(struct http_client *client, char **at, char *end)
             pass_wait(&client->base);
         return true;
     case HTTP_FOUND_REQUEST:
+        if (!may_authenticate(client))
+            return true;
         if (!http_call_take(client)) {
             pass_wait(&client->base);
             return true;
@@ -541,5 +565,6 @@ void http_client_tick(struct http_client *client, uint64_t now_ms)
         buffer_shrink(&client->output.bytes, 0);
     }
     measure(client);
-    pass_unhold(&client->base, HTTP_HOLD_AUTH);
+    if (now_ms >= client->auth_turn.at_ms)
+        pass_unhold(&client->base, HTTP_HOLD_AUTH);
 }

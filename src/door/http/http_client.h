@@ -57,7 +57,8 @@ struct http_client {
     bool closing;
     bool is_trusted; /* it has said the password */
     unsigned auth_failures;
-    struct closing progress; /* while it is closing */
+    struct auth_turn auth_turn; /* of the next password */
+    struct closing progress;    /* while it is closing */
     struct client_usage usage;
     struct fanout_queue feed;   /* what it is sent of the changes that it listens to */
     uint64_t active_ms;         /* loop clock: when it last said or took something */

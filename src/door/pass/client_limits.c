@@ -4,9 +4,11 @@
 
 #include "door/pass/pass.h"
 
-void client_limits_init(struct client_limits *limits, uint64_t connections_max, uint64_t memory_max)
+void client_limits_init(struct client_limits *limits, uint64_t connections_max, uint64_t memory_max,
+                        uint64_t key)
 {
     *limits = (struct client_limits){.share_count = 0};
+    auth_throttle_init(&limits->auth, key);
     gauge_set(&limits->connections_max, connections_max);
     gauge_set(&limits->memory_max, memory_max);
     lock_init(&limits->lock);
@@ -16,6 +18,7 @@ void client_limits_done(struct client_limits *limits)
 {
     assert(limits->share_count == 0);
 
+    auth_throttle_done(&limits->auth);
     lock_done(&limits->lock);
 }
 

@@ -1,5 +1,6 @@
 /* client_limits.h - limits that hold for the clients of all listeners together: how many
- * connections there may be, and how much memory their buffers may use.
+ * connections there may be, how much memory their buffers may use, and how often they may guess
+ * passwords (auth_throttle.h).
  *
  * One object serves all protocols and all workers. Connections are counted by one atomic number.
  * Memory is counted by each client where its buffers change (client_usage_set()), which costs an
@@ -17,6 +18,7 @@
 
 #include "base/lock.h"
 #include "core/limits.h"
+#include "door/pass/auth_throttle.h"
 #include "net/gauge.h"
 
 #define CLIENT_CLASSES         48u
@@ -43,6 +45,8 @@ struct client_limits {
     _Atomic uint64_t memory;
     struct gauge memory_max; /* 0 = no limit */
 
+    struct auth_throttle auth;
+
     struct lock lock; /* of what follows */
     struct client_share *shares[CLIENT_SHARES_MAX];
     unsigned share_count;
@@ -58,8 +62,9 @@ struct client_share {
     struct gauge evicted; /* clients, since start */
 };
 
-void client_limits_init(struct client_limits *limits, uint64_t connections_max,
-                        uint64_t memory_max);
+/* `key` is random: it is that of a hash. */
+void client_limits_init(struct client_limits *limits, uint64_t connections_max, uint64_t memory_max,
+                        uint64_t key);
 void client_limits_done(struct client_limits *limits);
 
 /* ---- connections; any thread ---- */

@@ -70,7 +70,7 @@ struct resp *resp_new(struct service *service, const struct resp_options *option
     resp->options.version = resp->version = copy_text(options->version ? options->version : "0");
     resp->options.data_folder = resp->data_folder = copy_text(options->data_folder);
     resp->options.password = NULL;
-    client_limits_init(&resp->own_limits, options->connections_max, 0);
+    client_limits_init(&resp->own_limits, options->connections_max, 0, env_random(service->env));
     resp->limits = options->limits ? options->limits : &resp->own_limits;
     resp->port = options->port;
     resp_commands_init(&resp->commands);

@@ -271,6 +271,35 @@ static __attribute__((cold, noinline)) bool end_requests(struct resp_client *cli
     return true;
 }
 
+static bool has_password(const struct resp_parser *parser)
+{
+    return parser->argc > 0 &&
+           (slice_equal_nocase(parser->argv[0], SLICE("auth")) ||
+            (slice_equal_nocase(parser->argv[0], SLICE("hello")) && parser->argc > 2));
+}
+
+/* A password of somebody from whose address wrong ones came has to wait for its turn. False: the
+ * client is held, or was refused. */
+static __attribute__((cold, noinline)) bool may_authenticate(struct resp_client *client)
+{
+    struct auth_throttle *throttle = &client->worker->share.limits->auth;
+    if (!has_password(&client->worker->parser))
+        return true;
+    uint64_t wait_ms = auth_throttle_wait(throttle, conn_network(client->conn),
+                                          loop_now_ms(client->worker->loop), &client->auth_turn);
+    if (wait_ms == 0)
+        return true;
+    if (wait_ms != AUTH_NEVER) {
+        pass_hold(&client->base, RESP_HOLD_AUTH);
+        return false;
+    }
+    gauge_add(&client->worker->stats.auth_failures, 1);
+    resp_client_fail(client,
+                     "ERR too many wrong passwords came from this address. Try again later.");
+    resp_client_finish(client);
+    return false;
+}
+
 /* Takes requests until the bytes end or the client is held. The bytes stay
  * where they are until the pass is over; the tail is empty. */
 static void take_requests(struct resp_client *client, struct slice data)
@@ -291,6 +320,8 @@ static void take_requests(struct resp_client *client, struct slice data)
         }
         if (parser->scratch_used > 0)
             move_words(client, parser);
+        if (__builtin_expect(parser->stranger, 0) && !may_authenticate(client))
+            continue;
         if (!resp_command_run(client, parser->argc, parser->argv)) {
             pass_wait(&client->base);
             continue;
@@ -500,7 +531,8 @@ void resp_client_tick(struct resp_client *client, uint64_t now_ms)
         buffer_shrink(&client->reply.bytes, 0);
     }
     measure(client);
-    pass_unhold(&client->base, RESP_HOLD_AUTH);
+    if (now_ms >= client->auth_turn.at_ms)
+        pass_unhold(&client->base, RESP_HOLD_AUTH);
 }
 
 /* ---- for the handlers of commands ---- */

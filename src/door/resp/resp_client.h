@@ -62,7 +62,8 @@ struct resp_client {
     unsigned lacks; /* RESP_COMMAND_ flags that a command must have to be run now */
     bool closing;
     unsigned auth_failures;
-    struct closing progress; /* while it is closing */
+    struct auth_turn auth_turn; /* of the next password */
+    struct closing progress;    /* while it is closing */
     struct client_usage usage;
     struct fanout_queue feed; /* what it is sent of the changes that it listens to */
 

@@ -34,7 +34,7 @@ struct scene {
 static void start(struct scene *scene, uint64_t memory_max)
 {
     *scene = (struct scene){.limits = {.share_count = 0}};
-    client_limits_init(&scene->limits, 3, memory_max);
+    client_limits_init(&scene->limits, 3, memory_max, 7);
     for (int i = 0; i < 2; i++)
         client_share_init(&scene->shares[i], &scene->limits, &scene->passes[i]);
     for (int i = 0; i < 8; i++) {

@@ -53,7 +53,7 @@ static struct scene *start(size_t bytes_max)
 {
     struct scene *scene = calloc(1, sizeof(*scene));
     scene->loop = loop_new(NULL);
-    client_limits_init(&scene->limits, 10, 0);
+    client_limits_init(&scene->limits, 10, 0, 7);
     client_share_init(&scene->share, &scene->limits, &scene->pass);
     fanout_init(&scene->fanout, &scene->share, bytes_max, prefix);
     for (int i = 0; i < CLIENTS; i++) {
