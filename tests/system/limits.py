@@ -427,6 +427,38 @@ class Patience(tallyd.Case):
         busy.call("INCR", "views")
         self.assertEqual(listener.read()[:2], ["message", "views"])
 
+    def test_who_has_said_good_bye_and_reads_is_not_cut(self):
+        server = self.server("--workers", "1")
+        other = self.client(server)
+        for start in range(0, 40000, 1000):
+            other.pipeline([("INCR", f"{'k' * 200}{i}") for i in range(start, start + 1000)])
+        with socket.socket() as sock:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            sock.settimeout(tallyd.REPLY_WITHIN_S)
+            sock.connect(("127.0.0.1", server.port))
+            own = "addr=%s:%d " % sock.getsockname()
+            sock.sendall(tallyd.encode("KEYS", "*") + tallyd.encode("QUIT"))
+
+            def is_leaving():
+                line = next((line for line in other.call("CLIENT", "LIST").splitlines()
+                             if own in line), "")
+                return "cmd=quit" in line
+            heard = 0
+            while not is_leaving():
+                heard += len(sock.recv(4096))
+            begin = time.monotonic()
+            while time.monotonic() - begin < 14:
+                more = sock.recv(2048)
+                self.assertTrue(more, f"it is cut after {time.monotonic() - begin} s of reading")
+                heard += len(more)
+                time.sleep(0.1)
+            last = b""
+            while more := sock.recv(1 << 16):
+                heard += len(more)
+                last = (last + more)[-5:]
+        self.assertEqual(last, b"+OK\r\n")
+        self.assertGreater(heard, 40000 * 200)
+
     def test_a_reader_past_the_output_limit_is_closed_and_hinders_nobody(self):
         server = self.server("--max-output", "64KiB", "--workers", "1")
         slow = self.client(server, timeout_s=5)
