@@ -144,7 +144,8 @@ bool fanout_add(struct fanout *fanout, struct fanout_stream *stream, struct slic
     grow_block(fanout, block, block->size + record);
     uint32_t size = (uint32_t)message.size;
     memcpy(block->data + block->size, &size, sizeof(size));
-    memcpy(block->data + block->size + sizeof(size), message.data, size);
+    if (size > 0)
+        memcpy(block->data + block->size + sizeof(size), message.data, size);
     block->size += (uint32_t)record;
     return true;
 }
