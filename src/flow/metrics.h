@@ -53,7 +53,9 @@ struct metrics_door {
     uint64_t bytes_out;
     uint64_t protocol_errors;
     uint64_t auth_failures;
-    uint64_t timeouts; /* connections closed for being idle or slow */
+    uint64_t timeouts;     /* connections closed for being idle or slow */
+    uint64_t evicted;      /* connections closed because all together used too much memory */
+    uint64_t buffer_bytes; /* of all connections, now */
 };
 
 /* The process, as the system sees it. */

@@ -3,27 +3,43 @@
 #include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/memory.h"
 #include "net/loop_uv.h"
+#include "net/timer.h"
 
 #define KEEPALIVE_IDLE_S     300
 #define KEEPALIVE_INTERVAL_S 60
 #define KEEPALIVE_PROBES     3
 
-#define FINISH_READS 64 /* who goes on sending after that may lose our last words */
+#define LINGER_READS 16u /* at a time: others have their turn */
 
 struct conn {
     uv_poll_t poll;
     int descriptor;
     int wanted;
     conn_ready_fn *ready;
+    void *arg;
+    struct loop *loop;        /* borrowed */
+    struct lingering *linger; /* owned; NULL: it does not linger */
+};
+
+/* What a connection has that waits for the other side to close. */
+struct lingering {
+    struct conn *next;
+    struct conn *previous;
+    struct timer *deadline; /* owned */
+    uint64_t end_ms;        /* loop clock */
+    conn_closed_fn *closed;
     void *arg;
 };
 
@@ -48,6 +64,7 @@ struct conn *conn_new(struct loop *loop, int descriptor, conn_ready_fn *ready, v
     assert(loop && ready);
 
     struct conn *conn = memory_take_zeroed(sizeof(*conn));
+    conn->loop = loop;
     conn->descriptor = descriptor;
     conn->ready = ready;
     conn->arg = arg;
@@ -67,16 +84,6 @@ void conn_close(struct conn *conn)
     uv_poll_stop(&conn->poll);
     close(conn->descriptor);
     loop_close_handle((uv_handle_t *)&conn->poll);
-}
-
-void conn_finish(struct conn *conn)
-{
-    char ignored[16 << 10];
-    (void)shutdown(conn->descriptor, SHUT_WR);
-    for (int i = 0; i < FINISH_READS; i++) {
-        if (recv(conn->descriptor, ignored, sizeof(ignored), 0) <= 0)
-            return;
-    }
 }
 
 static void poll_ready(uv_poll_t *poll, int status, int events)
@@ -123,6 +130,135 @@ ssize_t conn_write(struct conn *conn, struct slice bytes)
 {
     ssize_t sent = send(conn->descriptor, bytes.data, bytes.size, MSG_NOSIGNAL);
     return sent >= 0 ? sent : why_not();
+}
+
+size_t conn_in_flight(const struct conn *conn)
+{
+    int bytes = 0;
+    return ioctl(conn->descriptor, SIOCOUTQ, &bytes) == 0 && bytes > 0 ? (size_t)bytes : 0;
+}
+
+/* ---- lingering ---- */
+
+static void link_lingering(struct conn *conn)
+{
+    struct loop *loop = conn->loop;
+    conn->linger->next = loop->lingering;
+    if (loop->lingering)
+        loop->lingering->linger->previous = conn;
+    loop->lingering = conn;
+}
+
+static void unlink_lingering(struct conn *conn)
+{
+    struct lingering *linger = conn->linger;
+    if (linger->previous)
+        linger->previous->linger->next = linger->next;
+    else
+        conn->loop->lingering = linger->next;
+    if (linger->next)
+        linger->next->linger->previous = linger->previous;
+}
+
+static void end_lingering(struct conn *conn)
+{
+    struct lingering *linger = conn->linger;
+    unlink_lingering(conn);
+    timer_free(linger->deadline);
+    conn_close(conn);
+    if (linger->closed)
+        linger->closed(linger->arg);
+    free(linger);
+}
+
+static void linger_timed_out(void *arg)
+{
+    end_lingering(arg);
+}
+
+/* Reads and discards what is there. */
+static ssize_t discard_input(struct conn *conn, bool *ret_some)
+{
+    char ignored[16 << 10];
+    ssize_t got = CONN_LATER;
+    *ret_some = false;
+    for (unsigned i = 0; i < LINGER_READS; i++) {
+        got = conn_read(conn, ignored, sizeof(ignored));
+        if (got <= 0)
+            return got;
+        *ret_some = true;
+    }
+    return got;
+}
+
+static void linger_ready(void *arg, int what)
+{
+    struct conn *conn = arg;
+    (void)what;
+    bool some;
+    ssize_t got = discard_input(conn, &some);
+    uint64_t now_ms = loop_now_ms(conn->loop);
+    if (got == 0 || got == CONN_BROKEN || now_ms >= conn->linger->end_ms) {
+        end_lingering(conn);
+        return;
+    }
+    uint64_t left_ms = conn->linger->end_ms - now_ms;
+    if (some)
+        timer_start(conn->linger->deadline,
+                    left_ms < CONN_LINGER_SILENT_MS ? left_ms : CONN_LINGER_SILENT_MS, 0);
+}
+
+static void start_lingering(struct conn *conn, conn_closed_fn *closed, void *arg)
+{
+    conn->linger = memory_take_zeroed(sizeof(*conn->linger));
+    conn->linger->closed = closed;
+    conn->linger->arg = arg;
+    conn->linger->end_ms = loop_now_ms(conn->loop) + CONN_LINGER_MS;
+    conn->linger->deadline = timer_new(conn->loop, linger_timed_out, conn);
+    link_lingering(conn);
+    conn->ready = linger_ready;
+    conn->arg = conn;
+    timer_start(conn->linger->deadline, CONN_LINGER_SILENT_MS, 0);
+    conn_want(conn, CONN_READ);
+}
+
+void conn_finish(struct conn *conn, conn_closed_fn *closed, void *arg)
+{
+    assert(!conn->linger);
+
+    (void)shutdown(conn->descriptor, SHUT_WR);
+    bool some;
+    ssize_t got = discard_input(conn, &some);
+    if (got != 0 && got != CONN_BROKEN) {
+        start_lingering(conn, closed, arg);
+        return;
+    }
+    conn_close(conn);
+    if (closed)
+        closed(arg);
+}
+
+void conn_close_lingering(struct loop *loop)
+{
+    while (loop->lingering)
+        end_lingering(loop->lingering);
+}
+
+/* ---- addresses ---- */
+
+uint64_t conn_network(const struct conn *conn)
+{
+    struct sockaddr_storage address = {0};
+    socklen_t size = sizeof(address);
+    (void)getpeername(conn->descriptor, (struct sockaddr *)&address, &size);
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *)&address;
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&address;
+    uint64_t network = 0;
+    if (address.ss_family == AF_INET)
+        network = ntohl(v4->sin_addr.s_addr);
+    else if (address.ss_family == AF_INET6)
+        memcpy(&network, &v6->sin6_addr, sizeof(network));
+    return network;
 }
 
 static void format_address(const struct sockaddr_storage *address, char to[CONN_ADDRESS_SIZE])

@@ -40,9 +40,20 @@ struct conn *conn_new(struct loop *loop, int descriptor, conn_ready_fn *ready, v
                       struct error *error);
 void conn_close(struct conn *conn);
 
-/* Tells the other side that nothing follows, and forgets what it has sent: a
- * close with bytes unread would make its system drop our last answers. */
-void conn_finish(struct conn *conn);
+/* A lingering close: tells the other side that nothing follows, and reads and discards what it
+ * still sends, until it closes, too. A close with bytes unread, or before the other side has sent
+ * its last ones, would reset the connection, and its system would drop our last answers. The
+ * connection is gone for its owner, who is not told of it any more; it is closed by force when the
+ * other side is silent for CONN_LINGER_SILENT_MS, or after CONN_LINGER_MS. Until then it has its
+ * descriptor: `closed` (may be NULL) is called when that is closed, maybe before this returns. */
+#define CONN_LINGER_SILENT_MS 5000u
+#define CONN_LINGER_MS        30000u
+typedef void conn_closed_fn(void *arg);
+void conn_finish(struct conn *conn, conn_closed_fn *closed, void *arg);
+
+/* Closes all connections of a loop that linger; before loop_free(), and before what `closed` is
+ * called with is gone. */
+void conn_close_lingering(struct loop *loop);
 
 /* What the owner wants to be told of: a sum of CONN_READ and CONN_WRITE, or 0. */
 void conn_want(struct conn *conn, int what);
@@ -52,6 +63,14 @@ ssize_t conn_read(struct conn *conn, char *to, size_t size);
 
 /* Bytes written, perhaps fewer than asked, CONN_LATER or CONN_BROKEN. */
 ssize_t conn_write(struct conn *conn, struct slice bytes);
+
+/* Bytes that were written and that the other side has not acknowledged yet. It goes down as long as
+ * somebody reads there. */
+size_t conn_in_flight(const struct conn *conn);
+
+/* Where the other side is: its IPv4 address, or the first 64 bits of its IPv6 address, which is as
+ * much as somebody has. */
+uint64_t conn_network(const struct conn *conn);
 
 /* "127.0.0.1:54321", of the other side or of ours; always closed by a zero. */
 #define CONN_ADDRESS_SIZE 64u

@@ -15,6 +15,7 @@
 #include "net/loop_uv.h"
 
 #define BACKLOG        1024
+#define REFUSE_READS   16
 #define ACCEPTS_A_PASS 64 /* so that a flood of newcomers does not starve who is in */
 
 struct listener {
@@ -214,6 +215,15 @@ uint16_t listener_port(const struct listener *listener)
 uint64_t listener_turned_away(const struct listener *listener)
 {
     return listener->turned_away;
+}
+
+void listener_refuse(int descriptor)
+{
+    char ignored[4096];
+    (void)shutdown(descriptor, SHUT_WR);
+    for (int i = 0; i < REFUSE_READS && recv(descriptor, ignored, sizeof(ignored), 0) > 0; i++) {
+    }
+    close(descriptor);
 }
 
 void listener_close(struct listener *listener)

@@ -39,6 +39,10 @@ uint16_t listener_port(const struct listener *listener);
 /* Connections turned away for want of a descriptor. */
 uint64_t listener_turned_away(const struct listener *listener);
 
+/* Closes the descriptor of a connection that is turned away, after something was written to it:
+ * what has come in is read first, so that the other side gets to see what was written. */
+void listener_refuse(int descriptor);
+
 /* Accepts who is waiting already, then closes. NULL does nothing. */
 void listener_close(struct listener *listener);
 

@@ -8,12 +8,15 @@
 
 #include "net/loop.h"
 
+struct conn;
+
 struct loop {
     uv_loop_t uv;
     uv_async_t stop;
     uv_idle_t idle;   /* while it is active, a pass does not wait */
     uv_check_t check; /* started first, and so called last at the end of a pass */
     bool going_on;
+    struct conn *lingering; /* connections that conn_finish() has taken over */
 };
 
 /* Closes a handle that is the first member of heap memory, and frees that

@@ -10,8 +10,6 @@
 
 #define GIVE_WAY_NICE 5
 
-#define OWN_FILES 256u /* log segments, loops of 64 workers, listeners, standard streams */
-
 void process_harden(bool core_dumps)
 {
     (void)umask(077);
@@ -21,28 +19,68 @@ void process_harden(bool core_dumps)
         message_warning("cannot switch core files off");
 }
 
+/* How many descriptors each part opens at most. */
+enum {
+    FILES_OF_PROCESS = 12,  /* standard streams, signals, /proc, small files, names of hosts */
+    FILES_OF_WORKER = 5,    /* its loop */
+    FILES_OF_LISTENER = 3,  /* of a worker: the port, a spare one, a waker */
+    FILES_OF_FILE_LOG = 12, /* segments: written, prepared, followed, read once more, cleaned */
+    FILES_OF_SQLITE = 20,   /* seven connections, each a file and a journal; index, sorting */
+    FILES_OF_POSTGRES = 16, /* connections */
+    FILES_OF_REDIS = 264,   /* a connection to each server of the largest cluster */
+    FILES_OF_STREAMS = 272, /* the same, once more to read */
+    FILES_OF_KAFKA = 320,   /* three clients, each with the brokers of a large cluster */
+};
+
+uint64_t process_own_files(const struct process_parts *parts)
+{
+    uint64_t files = FILES_OF_PROCESS;
+    files += (uint64_t)parts->workers * (FILES_OF_WORKER + parts->listeners * FILES_OF_LISTENER);
+    files += parts->has_file_log ? FILES_OF_FILE_LOG : 0;
+    files += parts->has_sqlite ? FILES_OF_SQLITE : 0;
+    files += parts->has_postgres ? FILES_OF_POSTGRES : 0;
+    files += parts->has_redis ? FILES_OF_REDIS : 0;
+    files += parts->has_streams ? FILES_OF_STREAMS : 0;
+    files += parts->has_kafka ? FILES_OF_KAFKA : 0;
+    return files;
+}
+
 static bool set_files(rlim_t soft, rlim_t hard)
 {
     return setrlimit(RLIMIT_NOFILE, &(struct rlimit){.rlim_cur = soft, .rlim_max = hard}) == 0;
 }
 
-uint64_t process_reserve_files(uint64_t connections)
+/* As many files as may be opened, `wanted` if possible. */
+static uint64_t raise_files(uint64_t wanted)
 {
     struct rlimit limit;
-    rlim_t wanted = connections + OWN_FILES;
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted)
-        return connections;
+        return wanted;
     if (limit.rlim_max >= wanted ? set_files(wanted, limit.rlim_max) : set_files(wanted, wanted))
-        return connections;
+        return wanted;
+    return set_files(limit.rlim_max, limit.rlim_max) ? limit.rlim_max : limit.rlim_cur;
+}
 
-    if (set_files(limit.rlim_max, limit.rlim_max))
-        limit.rlim_cur = limit.rlim_max;
-    uint64_t room = limit.rlim_cur > OWN_FILES ? limit.rlim_cur - OWN_FILES : 1;
+enum err process_reserve_files(uint64_t own, uint64_t connections, uint64_t *ret_connections,
+                               struct error *error)
+{
+    uint64_t wanted = own + connections;
+    uint64_t files = raise_files(wanted);
+    if (files <= own)
+        return error_set(error, ERR_TOO_LARGE,
+                         "the limit of open files is %llu, and log, store, engines and threads "
+                         "need %llu: raise it (ulimit -n, LimitNOFILE=) to %llu for %llu clients",
+                         (unsigned long long)files, (unsigned long long)own,
+                         (unsigned long long)wanted, (unsigned long long)connections);
+    *ret_connections = connections;
+    if (files >= wanted)
+        return ERR_OK;
+    *ret_connections = files - own;
     message_warning("fewer connections than configured: raise the limit of open files (ulimit -n, "
-                    "LimitNOFILE=) to %llu connections=%llu configured=%llu",
-                    (unsigned long long)wanted, (unsigned long long)room,
-                    (unsigned long long)connections);
-    return room;
+                    "LimitNOFILE=) to %llu connections=%llu configured=%llu reserved=%llu",
+                    (unsigned long long)wanted, (unsigned long long)*ret_connections,
+                    (unsigned long long)connections, (unsigned long long)own);
+    return ERR_OK;
 }
 
 pid_t process_thread(void)

@@ -7,6 +7,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/error.h"
+
 /* Exit codes; --help tells of them. */
 enum process_exit {
     PROCESS_FINE = 0,     /* stopped as asked; the check found nothing */
@@ -17,10 +19,26 @@ enum process_exit {
 /* Files for the owner only, no new privileges, no core file unless wanted. */
 void process_harden(bool core_dumps);
 
-/* Makes room for so many connections beside our own files, as far as we are
- * allowed to, with a warning when that is less. Returns for how many there is
- * room. */
-uint64_t process_reserve_files(uint64_t connections);
+/* What a process consists of. */
+struct process_parts {
+    unsigned workers;
+    unsigned listeners; /* of each worker */
+    bool has_file_log;
+    bool has_sqlite;
+    bool has_postgres;
+    bool has_redis;
+    bool has_streams;
+    bool has_kafka;
+};
+
+/* The file descriptors that the parts need at most, without those of clients. */
+uint64_t process_own_files(const struct process_parts *parts);
+
+/* Raises the limit of open files to `own` and one for each connection, as far as that is allowed.
+ * Says for how many connections there is room beside `own`, with a warning when these are fewer.
+ * ERR_TOO_LARGE: for none. */
+enum err process_reserve_files(uint64_t own, uint64_t connections, uint64_t *ret_connections,
+                               struct error *error);
 
 /* The calling thread's number. */
 pid_t process_thread(void);

@@ -19,6 +19,8 @@
 #define TICK_MS    100u
 #define LOOK_TICKS 10u
 
+#define BODY_BYTES_LEAST (9u << 20) /* a whole batch */
+
 _Static_assert(CONFIG_PASSWORD_BYTES_MAX <= PASSWORD_BYTES_MAX, "a password that a door refuses");
 
 /* A client that does not take its answers must not keep us from ending. */
@@ -118,10 +120,57 @@ static const char *password_of(const struct config *config)
     return config->password.text[0] ? config->password.text : NULL;
 }
 
-static struct resp_limits limits_of(const struct config *config)
+static bool begins(const struct value_text *value, const char *scheme)
+{
+    return strncmp(value->text, scheme, strlen(scheme)) == 0;
+}
+
+static uint64_t own_files(const struct server *server)
+{
+    const struct config *config = &server->config;
+    bool is_distributed = config_is_distributed(config);
+    bool has_postgres = begins(&config->store, "postgres") || config->move_to.text[0] != '\0';
+    struct process_parts parts = {
+        .workers = server->worker_count,
+        .listeners = (config->role != CONFIG_AGGREGATE) + (config->http.host[0] != '\0'),
+        .has_file_log = !is_distributed,
+        .has_sqlite =
+            !begins(&config->store, "postgres") && strcmp(config->store.text, "none") != 0,
+        .has_postgres = has_postgres,
+        .has_redis = is_distributed,
+        .has_streams = begins(&config->log, "redis-stream://"),
+        .has_kafka = begins(&config->log, "kafka://"),
+    };
+    return process_own_files(&parts);
+}
+
+/* For clients of both listeners, beside what we need ourselves. */
+static enum err reserve_files(struct server *server, uint32_t *ret_connections, struct error *error)
+{
+    uint64_t room;
+    enum err err =
+        process_reserve_files(own_files(server), server->config.max_connections, &room, error);
+    if (!err)
+        *ret_connections = (uint32_t)room;
+    return err;
+}
+
+static enum err open_limits(struct server *server, struct error *error)
+{
+    uint32_t connections;
+    enum err err = reserve_files(server, &connections, error);
+    if (err)
+        return err;
+    client_limits_init(&server->limits, connections, server->config.max_client_memory,
+                       env_random(server->env));
+    server->has_limits = true;
+    return ERR_OK;
+}
+
+static struct resp_limits limits_of(const struct config *config, uint32_t connections_max)
 {
     return (struct resp_limits){
-        .connections_max = (uint32_t)process_reserve_files(config->max_connections),
+        .connections_max = connections_max,
         .idle_timeout_s = seconds_of(config->idle_timeout),
         .partial_timeout_s = seconds_of(config->request_timeout),
     };
@@ -132,11 +181,13 @@ static enum err open_resp(struct server *server, struct error *error)
     const struct config *config = &server->config;
     if (config->role == CONFIG_AGGREGATE)
         return ERR_OK;
-    struct resp_limits limits = limits_of(config);
+    struct resp_limits limits =
+        limits_of(config, (uint32_t)gauge_read(&server->limits.connections_max));
     struct resp_options options = RESP_OPTIONS_DEFAULT;
     options.address = config->resp.host;
     options.port = config->resp.port;
     options.password = password_of(config);
+    options.limits = &server->limits;
     options.connections_max = limits.connections_max;
     options.output_bytes_max = config->max_output;
     options.idle_timeout_s = limits.idle_timeout_s;
@@ -153,14 +204,23 @@ static enum err open_resp(struct server *server, struct error *error)
     return ERR_OK;
 }
 
-static struct http_limits http_limits_of(const struct config *config)
+static struct http_limits http_limits_of(const struct config *config, uint32_t connections_max)
 {
-    struct resp_limits limits = limits_of(config);
+    struct resp_limits limits = limits_of(config, connections_max);
     return (struct http_limits){
         .connections_max = limits.connections_max,
         .idle_timeout_s = limits.idle_timeout_s,
         .partial_timeout_s = limits.partial_timeout_s,
     };
+}
+
+/* Large bodies that are not whole are refused before clients have to be closed for them. */
+static size_t body_bytes_max(const struct server *server, size_t usual)
+{
+    uint64_t share = server->config.max_client_memory / (2 * server->worker_count);
+    if (share == 0 || share > usual)
+        return usual;
+    return share > BODY_BYTES_LEAST ? (size_t)share : BODY_BYTES_LEAST;
 }
 
 static enum err open_http(struct server *server, struct error *error)
@@ -172,7 +232,9 @@ static enum err open_http(struct server *server, struct error *error)
     options.address = config->http.host;
     options.port = config->http.port;
     options.password = password_of(config);
-    options.limits = http_limits_of(config);
+    options.shared = &server->limits;
+    options.limits = http_limits_of(config, (uint32_t)gauge_read(&server->limits.connections_max));
+    options.input_bytes_max = body_bytes_max(server, options.input_bytes_max);
     options.output_bytes_max = config->max_output;
     options.cors_origins = config->cors_origins.text;
     options.hosts = config->http_hosts.text;
@@ -444,15 +506,15 @@ static struct server *server_new(const struct config *config)
 /* Each needs those above it. The port is taken before the log is started, so
  * that a start that fails leaves the data as it was. */
 static server_step_fn *const embedded_steps[] = {
-    open_parts, open_service, open_resp,     open_http,     open_loops,
-    set_hooks,  start_parts,  start_workers, start_sampler, NULL,
+    open_limits, open_parts,  open_service,  open_resp,     open_http, open_loops,
+    set_hooks,   start_parts, start_workers, start_sampler, NULL,
 };
 
 /* Nobody comes in before it is known whether the others answer: a node that is started again
  * should not turn away who could go to another. */
 static server_step_fn *const distributed_steps[] = {
-    open_parts,       open_service, open_resp,     open_http,     set_hooks, start_parts,
-    distributed_wait, open_loops,   start_workers, start_sampler, NULL,
+    open_limits, open_parts,       open_service, open_resp,     open_http,     set_hooks,
+    start_parts, distributed_wait, open_loops,   start_workers, start_sampler, NULL,
 };
 
 enum err server_start(const struct config *config, struct server **ret_server, struct error *error)
@@ -519,13 +581,19 @@ enum err server_reload(struct server *server, const struct config *next, struct 
     err = server->distributed ? ERR_OK : embedded_move(server, error);
     if (err)
         return err;
+    uint32_t connections;
+    err = reserve_files(server, &connections, error);
+    if (err)
+        return err;
+    gauge_set(&server->limits.connections_max, connections);
+    gauge_set(&server->limits.memory_max, server->config.max_client_memory);
     if (server->resp) {
-        struct resp_limits limits = limits_of(&server->config);
+        struct resp_limits limits = limits_of(&server->config, connections);
         resp_set_password(server->resp, password_of(&server->config));
         resp_set_limits(server->resp, &limits);
     }
     if (server->http) {
-        struct http_limits http_limits = http_limits_of(&server->config);
+        struct http_limits http_limits = http_limits_of(&server->config, connections);
         http_set_password(server->http, password_of(&server->config));
         http_set_limits(server->http, &http_limits);
     }
@@ -691,6 +759,8 @@ void server_stop(struct server *server)
     for (size_t i = 0; i < sizeof(stop_steps) / sizeof(stop_steps[0]); i++)
         stop_steps[i](server);
 
+    if (server->has_limits)
+        client_limits_done(&server->limits);
     pthread_cond_destroy(&server->drain_moved);
     pthread_mutex_destroy(&server->drain_mutex);
     pthread_mutex_destroy(&server->config_mutex);

@@ -15,6 +15,7 @@
 #include "core/log.h"
 #include "core/store.h"
 #include "door/http/http.h"
+#include "door/pass/client_limits.h"
 #include "door/resp/resp.h"
 #include "flow/metrics.h"
 #include "flow/pipeline.h"
@@ -52,6 +53,8 @@ struct server {
     struct move *move;               /* to many nodes; NULL: not under way */
     struct service service;
     bool has_service;
+    struct client_limits limits; /* of the clients of both */
+    bool has_limits;
     struct resp *resp; /* NULL if it only aggregates */
     struct http *http; /* NULL if it is off */
     struct metrics metrics;

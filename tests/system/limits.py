@@ -8,6 +8,7 @@ import subprocess
 import time
 
 import tallyd
+import web
 
 
 def cpu_seconds(pid):
@@ -176,6 +177,218 @@ class Crowds(tallyd.Case):
         tallyd.wait_until(gets_in, 10, "it takes new connections")
 
 
+def with_files(count):
+    """A command to run a server under: it cannot open more files, and cannot raise the limit."""
+    without = ["setpriv", "--bounding-set=-sys_resource"] if os.geteuid() == 0 else []
+    return ["prlimit", f"--nofile={count}:{count}", *without]
+
+
+class Files(tallyd.Case):
+    LIMIT = 90
+
+    def setUp(self):
+        self.need_command("prlimit")
+        self.need_command("setpriv")
+
+    def fill(self, server):
+        """Idle connections to both listeners until both refuse; how many were let in by each."""
+        inside = {"resp": [], "http": []}
+        refused = {"resp": 0, "http": 0}
+        while min(refused.values()) < 5:
+            self.assertLess(sum(map(len, inside.values())), self.LIMIT)
+            for door in inside:
+                port = server.port if door == "resp" else server.http_port
+                wire = tallyd.Connection(port, timeout_s=20)
+                self.addCleanup(wire.close)
+                hello, good = ((b"PING\r\n", b"+PONG") if door == "resp" else
+                               (b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n", b"HTTP/1.1 200"))
+                wire.send_bytes(hello)
+                try:
+                    line = wire.stream.readline()
+                except ConnectionError:
+                    line = b""
+                if line.startswith(good):
+                    inside[door].append(wire)
+                else:
+                    self.assertRegex(line, b"^(-ERR max number of clients|HTTP/1.1 503|$)")
+                    refused[door] += 1
+        return inside, refused
+
+    def test_idle_connections_to_both_listeners_leave_files_for_log_and_store(self):
+        server = self.server("--workers", "1", "--segment-size", "64KiB", "--flush-interval",
+                             "100ms", "--verbosity", "debug", under=with_files(self.LIMIT))
+        room = int(server.wait_message(r"fewer connections than configured.* connections=(\d+)")
+                   .group(1))
+        writer = self.client(server)
+        writer.call("INCR", "before")
+        inside, refused = self.fill(server)
+        self.assertEqual(sum(map(len, inside.values())) + 1, room)
+        for door in inside:
+            self.assertGreater(len(inside[door]), 10, door)
+
+        before = len(server.segments())
+        value = "v" * 200
+        for start in range(0, 6000, 500):
+            writer.pipeline([("INCR", f"{value}:{i}") for i in range(start, start + 500)])
+        self.assertGreater(len(server.segments()), before + 5)
+        tallyd.wait_until(lambda: tallyd.pairs(
+            [part for line in writer.call("INFO", "pipeline").splitlines() if ":" in line
+             for part in line.split(":", 1)])["pipeline_lag_events"] == "0", 60, "the store has all")
+        self.assertLess(len(os.listdir(f"/proc/{server.pid}/fd")), self.LIMIT)
+        self.assertEqual(writer.call("INCR", "before"), 2)
+
+        info = writer.call("INFO", "all")
+        self.assertIn(f"maxclients:{room}\r\n", info)
+        self.assertIn(f"rejected_connections:{refused['resp']}\r\n", info)
+        web = inside["http"][0]
+        web.send_bytes(b"GET /metrics HTTP/1.0\r\n\r\n")
+        page = web.stream.read().decode()
+        for door, count in refused.items():
+            self.assertIn(f'tally_connections_rejected_total{{door="{door}"}} {count}\n', page)
+
+    def test_a_limit_that_leaves_nothing_for_clients_is_refused_at_the_start(self):
+        server = self.server("--workers", "2", under=with_files(56), start=False)
+        self.assertEqual(server.start_fails(), 1)
+        self.assertRegex(server.messages(), r"the limit of open files is 56, and .* raise it")
+
+
+class Memory(tallyd.Case):
+    """The buffers of all clients together have a limit, and the worst go first."""
+
+    LIMIT = 32 << 20
+
+    def setUp(self):
+        self.flags = ["--workers", "2", "--max-client-memory", "32MiB"]
+
+    def crowd(self, server, count, data, **options):
+        """Connections that have sent something, or were closed meanwhile."""
+        clients = []
+        for _ in range(count):
+            client = self.client(server, **options)
+            with contextlib.suppress(ConnectionError):
+                client.send_bytes(data)
+            clients.append(client)
+        return clients
+
+    def info(self, client, name):
+        return int(next(line.split(":", 1)[1] for line in client.call("INFO", "all").splitlines()
+                        if line.startswith(name + ":")))
+
+    def check_bounded(self, server, baseline):
+        with server.connect() as client:
+            tallyd.wait_until(lambda: self.info(client, "mem_clients_normal") <= self.LIMIT, 20,
+                              "the clients' memory is below its limit")
+            self.assertEqual(client.call("PING"), "PONG")
+            # What is read and run at the moment is beside the limit, and the allocator keeps some.
+            self.assertLess(memory_bytes(server.pid), baseline + 4 * self.LIMIT)
+
+    def test_commands_that_are_half_sent(self):
+        server = self.server(*self.flags)
+        good = self.client(server)
+        good.call("INCR", "views")
+        baseline = memory_bytes(server.pid)
+        half = b"*6\r\n$4\r\nMGET\r\n" + (b"$1000000\r\n" + b"x" * 1000000 + b"\r\n") * 3
+        self.crowd(server, 100, half)
+        self.check_bounded(server, baseline)
+        self.assertEqual(good.call("INCR", "views"), 2, "a small client stays")
+        self.assertGreater(self.info(good, "evicted_clients"), 50)
+        self.assertRegex(good.call("CLIENT", "LIST"), r"qbuf=\d{6,} omem=\d+ tot-mem=\d{6,} ")
+        server.wait_message("all clients together use too much memory door=resp peer=.* bytes=")
+
+    def test_answers_that_are_not_read(self):
+        server = self.server(*self.flags)
+        good = self.client(server)
+        for start in range(0, 20000, 1000):
+            good.pipeline([("INCR", f"{'k' * 200}{i}") for i in range(start, start + 1000)])
+        baseline = memory_bytes(server.pid)
+        self.crowd(server, 30, tallyd.encode("KEYS", "*") * 2)
+        tallyd.wait_until(lambda: self.info(good, "evicted_clients") > 0, 60, "somebody is closed")
+        tallyd.wait_until(lambda: self.info(good, "blocked_clients") == 0, 60, "all have run")
+        self.check_bounded(server, baseline)
+        self.assertEqual(good.call("INCR", "views"), 1)
+
+    def test_half_commands_of_strangers_take_little(self):
+        server = self.server(*self.flags, env={"TALLY_PASSWORD": "secret"})
+        baseline = memory_bytes(server.pid)
+        half = b"*10\r\n" + (b"$16000\r\n" + b"x" * 16000 + b"\r\n") * 9
+        crowd = self.crowd(server, 1000, half, timeout_s=5)
+        for client in crowd[::100]:
+            with contextlib.suppress(ConnectionError):
+                self.assertRegex(str(client.read()), "Protocol error|NOAUTH")
+        good = self.client(server)
+        self.assertEqual(good.call("AUTH", "secret"), "OK")
+        self.assertEqual(good.call("PING"), "PONG")
+        self.assertLess(memory_bytes(server.pid), baseline + (24 << 20))
+
+    def test_bodies_of_http_count_as_well(self):
+        server = self.server(*self.flags)
+        good = self.client(server)
+        baseline = memory_bytes(server.pid)
+        clients = []
+        for _ in range(60):
+            wire = tallyd.Wire(server.http_port, timeout_s=20)
+            self.addCleanup(wire.close)
+            clients.append(wire)
+            with contextlib.suppress(ConnectionError):
+                wire.send_bytes(b"POST /v1/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+                                b"application/x-ndjson\r\nContent-Length: 4000000\r\n\r\n"
+                                + b" " * 3000000)
+        self.check_bounded(server, baseline)
+        self.assertEqual(good.call("INCR", "views"), 1)
+
+
+class Passwords(tallyd.Case):
+    FREE = 10
+    EACH_SECOND = 20
+    WAIT_S = 5
+
+    def test_a_new_connection_for_each_guess_does_not_help(self):
+        server = self.server("--workers", "2", env={"TALLY_PASSWORD": "sesame"})
+        inside = self.client(server)
+        self.assertEqual(inside.call("AUTH", "sesame"), "OK")
+        trusted = web.Web(server.http_port, password="sesame")
+        self.addCleanup(trusted.close)
+        self.assertEqual(trusted.get("/v1/status").status, 200)
+
+        guesses = 0
+        looked_at = 0
+        waiting = []
+        begin = time.monotonic()
+        while (time.monotonic() - begin < 3 or len(waiting) < 5) and guesses < 20000:
+            client = server.connect(timeout_s=0.02 if waiting else 0.5)
+            client.send(("AUTH", f"guess{guesses}"))
+            guesses += 1
+            try:
+                said = str(client.read())
+                looked_at += said.startswith("WRONGPASS")
+                if "too many wrong passwords" in said:
+                    self.assertTrue(client.is_closed())
+                client.close()
+            except socket.timeout:
+                waiting.append(client)
+                self.addCleanup(client.close)
+        seconds = time.monotonic() - begin + self.WAIT_S
+        print(f"{guesses} guesses in {seconds - self.WAIT_S:.1f} s: {looked_at} looked at at once, "
+              f"{len(waiting)} wait", flush=True)
+        self.assertLess(looked_at + len(waiting), self.FREE + (seconds + 1) * self.EACH_SECOND)
+
+        # Who is in does not notice; the other protocol knows; a right password gets in again.
+        self.assertEqual(inside.call("INCR", "views"), 1)
+        self.assertEqual(trusted.get("/v1/status").status, 200)
+        stranger = web.Web(server.http_port, password="wrong")
+        self.addCleanup(stranger.close)
+        self.assertIn(stranger.get("/v1/status").status, (401, 429))
+
+        def gets_in():
+            with server.connect() as client:
+                with contextlib.suppress(tallyd.ReplyError, ConnectionError):
+                    return client.call("AUTH", "sesame") == "OK"
+        tallyd.wait_until(gets_in, 30, "a right password is taken")
+        answer = web.Web(server.http_port, password="sesame")
+        self.addCleanup(answer.close)
+        self.assertEqual(answer.get("/v1/status").status, 200)
+
+
 class Patience(tallyd.Case):
     def test_a_half_sent_request_times_out_and_a_silent_client_does_not(self):
         server = self.server("--request-timeout", "1s")
@@ -213,6 +426,38 @@ class Patience(tallyd.Case):
         self.assertTrue(idle.is_closed())
         busy.call("INCR", "views")
         self.assertEqual(listener.read()[:2], ["message", "views"])
+
+    def test_who_has_said_good_bye_and_reads_is_not_cut(self):
+        server = self.server("--workers", "1")
+        other = self.client(server)
+        for start in range(0, 40000, 1000):
+            other.pipeline([("INCR", f"{'k' * 200}{i}") for i in range(start, start + 1000)])
+        with socket.socket() as sock:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            sock.settimeout(tallyd.REPLY_WITHIN_S)
+            sock.connect(("127.0.0.1", server.port))
+            own = "addr=%s:%d " % sock.getsockname()
+            sock.sendall(tallyd.encode("KEYS", "*") + tallyd.encode("QUIT"))
+
+            def is_leaving():
+                line = next((line for line in other.call("CLIENT", "LIST").splitlines()
+                             if own in line), "")
+                return "cmd=quit" in line
+            heard = 0
+            while not is_leaving():
+                heard += len(sock.recv(4096))
+            begin = time.monotonic()
+            while time.monotonic() - begin < 14:
+                more = sock.recv(2048)
+                self.assertTrue(more, f"it is cut after {time.monotonic() - begin} s of reading")
+                heard += len(more)
+                time.sleep(0.1)
+            last = b""
+            while more := sock.recv(1 << 16):
+                heard += len(more)
+                last = (last + more)[-5:]
+        self.assertEqual(last, b"+OK\r\n")
+        self.assertGreater(heard, 40000 * 200)
 
     def test_a_reader_past_the_output_limit_is_closed_and_hinders_nobody(self):
         server = self.server("--max-output", "64KiB", "--workers", "1")

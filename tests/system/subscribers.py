@@ -2,10 +2,12 @@
 listeners, a slow one, and how seldom they are told."""
 
 import contextlib
+import resource
 import socket
 import time
 
 import tallyd
+import web
 
 
 class Subscribers(tallyd.Case):
@@ -99,6 +101,85 @@ class Subscribers(tallyd.Case):
         kind, channel, value = listener.read()
         self.assertEqual((kind, channel), ("message", "views"))
         self.assertIn(value, ("0", "", None))
+
+
+def memory_bytes(pid):
+    with open(f"/proc/{pid}/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * resource.getpagesize()
+
+
+class Deaf(tallyd.Case):
+    """Many who listen to everything and read nothing: what they are sent is kept once."""
+
+    CROWD = 2000
+    ROUNDS = 10
+    LINES = 4000
+
+    def raise_limit(self, wanted):
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if soft < wanted:
+            self.need(hard == resource.RLIM_INFINITY or hard >= wanted,
+                      f"this process may not open {wanted} files")
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+
+    def join(self, port, hello, answer):
+        """A listener with a small buffer, who has read the beginning and reads no more."""
+        one = socket.socket()
+        self.addCleanup(one.close)
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        one.settimeout(tallyd.REPLY_WITHIN_S)
+        one.connect(("127.0.0.1", port))
+        one.sendall(hello)
+        heard = b""
+        while answer not in heard:
+            more = one.recv(4096)
+            self.assertTrue(more)
+            heard += more
+
+    def batches(self, writer):
+        """Seconds of each."""
+        result = []
+        for number in range(self.ROUNDS):
+            lines = [{"op": "add", "id": f"c{i}"} for i in range(self.LINES)]
+            begin = time.monotonic()
+            self.assertEqual(writer.batch(lines).status, 200, number)
+            result.append(time.monotonic() - begin)
+        return result
+
+    def check(self, door, hello, answer):
+        self.raise_limit(self.CROWD + 500)
+        server = self.server("--workers", "1")
+        writer = web.Web(server.http_port)
+        self.addCleanup(writer.close)
+        alone = self.batches(writer)
+        port = server.port if door == "resp" else server.http_port
+        for _ in range(self.CROWD):
+            self.join(port, hello, answer)
+        # A listener who reads hears all the while, and to the end.
+        reader = web.Raw(server.http_port)
+        self.addCleanup(reader.close)
+        reader.send(b"GET /v1/changes?ids=last HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        self.assertEqual(reader.read().status, 200)
+
+        before = memory_bytes(server.pid)
+        among = self.batches(writer)
+        grown = memory_bytes(server.pid) - before
+        print(f"{door}: memory {before >> 20} MiB + {grown >> 20} MiB, batch alone "
+              f"{max(alone):.3f} s, among {self.CROWD} listeners {max(among):.3f} s", flush=True)
+        self.assertLess(grown, 128 << 20)
+        # Sending to many costs something; not seconds for each batch.
+        self.assertLess(sorted(among)[self.ROUNDS // 2], 20 * sorted(alone)[self.ROUNDS // 2] + 0.2)
+        self.assertEqual(writer.batch([{"op": "add", "id": "last"}]).status, 200)
+        while b'"value":"1"' not in (line := reader.stream.readline()):
+            self.assertTrue(line)
+
+    def test_two_thousand_of_http(self):
+        self.check("http", b"GET /v1/changes?match=* HTTP/1.1\r\nHost: localhost\r\n\r\n",
+                   b"retry: 1000")
+
+    def test_two_thousand_of_resp(self):
+        self.check("resp", tallyd.encode("PSUBSCRIBE", "*"), b"psubscribe")
 
 
 if __name__ == "__main__":

@@ -37,8 +37,9 @@ struct http {
     struct http_routes routes;
     struct http_text openapi;
 
-    struct gauge connections_max; /* as of http_set_limits() */
-    struct gauge idle_timeout_s;
+    struct client_limits own_limits; /* unless the options have some */
+    struct client_limits *limits;
+    struct gauge idle_timeout_s; /* as of http_set_limits() */
     struct gauge partial_timeout_s;
     struct password password;
 
@@ -87,6 +88,9 @@ struct http *http_new(struct service *service, const struct http_options *option
     http->options.cors_origins = http->cors_origins = copy_text(options->cors_origins);
     http->options.hosts = http->hosts = copy_text(options->hosts);
     http->options.password = NULL;
+    client_limits_init(&http->own_limits, options->limits.connections_max, 0,
+                       env_random(service->env));
+    http->limits = options->shared ? options->shared : &http->own_limits;
     http->port = options->port;
     (void)listener_is_address(options->address, &http->is_loopback);
     http_routes_init(&http->routes);
@@ -159,6 +163,7 @@ void http_free(struct http *http)
 
     for (unsigned i = 0; i < http->worker_count; i++)
         http_worker_done(&http->workers[i]);
+    client_limits_done(&http->own_limits);
     lock_done(&http->lock);
     password_done(&http->password);
     http_text_done(&http->openapi);
@@ -178,12 +183,14 @@ void http_metrics(void *arg, struct metrics_door *ret_door)
         pass_add_figures(&http->workers[i].pass, ret_door);
         ret_door->connections += gauge_read(&stats->connections);
         ret_door->accepted += gauge_read(&stats->accepted);
-        ret_door->rejected += gauge_read(&stats->refused);
+        ret_door->rejected += gauge_read(&stats->refused) + gauge_read(&stats->turned_away);
         ret_door->bytes_in += gauge_read(&stats->bytes_in);
         ret_door->bytes_out += gauge_read(&stats->bytes_out);
         ret_door->protocol_errors += gauge_read(&stats->protocol_errors);
         ret_door->auth_failures += gauge_read(&stats->auth_failures);
         ret_door->timeouts += gauge_read(&stats->timeouts);
+        ret_door->evicted += gauge_read(&http->workers[i].share.evicted);
+        ret_door->buffer_bytes += gauge_read(&http->workers[i].share.bytes);
     }
 }
 
@@ -216,19 +223,16 @@ struct slice http_door_openapi(const struct http *http)
     return buffer_slice(&http->openapi.bytes);
 }
 
-bool http_door_is_full(const struct http *http)
+struct client_limits *http_door_client_limits(const struct http *http)
 {
-    uint64_t connections = 0;
-    for (unsigned i = 0; i < http->worker_count; i++)
-        connections += gauge_read(&http->workers[i].stats.connections);
-    return connections >= gauge_read(&http->connections_max);
+    return http->limits;
 }
 
 /* ---- the limits ---- */
 
 void http_set_limits(struct http *http, const struct http_limits *limits)
 {
-    gauge_set(&http->connections_max, limits->connections_max);
+    gauge_set(&http->limits->connections_max, limits->connections_max);
     gauge_set(&http->idle_timeout_s, limits->idle_timeout_s);
     gauge_set(&http->partial_timeout_s, limits->partial_timeout_s);
 }
@@ -236,7 +240,7 @@ void http_set_limits(struct http *http, const struct http_limits *limits)
 struct http_limits http_door_limits(const struct http *http)
 {
     return (struct http_limits){
-        .connections_max = (uint32_t)gauge_read(&http->connections_max),
+        .connections_max = (uint32_t)gauge_read(&http->limits->connections_max),
         .idle_timeout_s = (uint32_t)gauge_read(&http->idle_timeout_s),
         .partial_timeout_s = (uint32_t)gauge_read(&http->partial_timeout_s),
     };

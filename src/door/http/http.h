@@ -24,11 +24,12 @@
 #include "flow/service.h"
 #include "net/loop.h"
 
+struct client_limits;
 struct http;
 
 /* What may change while the door is open. */
 struct http_limits {
-    uint32_t connections_max;   /* of all workers together */
+    uint32_t connections_max;   /* of all workers, or of all listeners, together */
     uint32_t idle_timeout_s;    /* closes who says nothing; 0 = never */
     uint32_t partial_timeout_s; /* closes who does not finish a body; 0 = never */
 };
@@ -40,9 +41,10 @@ struct http_options {
     const char *password; /* NULL = nobody needs one; up to PASSWORD_BYTES_MAX bytes */
 
     struct http_limits limits;
-    size_t output_bytes_max; /* answers of one connection that wait; closed beyond */
-    size_t input_bytes_max;  /* bodies that are not whole yet, of a worker; refused beyond */
-    uint32_t head_timeout_s; /* for the request line and headers; 0 = never */
+    struct client_limits *shared; /* borrowed: limits of all listeners together; NULL: its own */
+    size_t output_bytes_max;      /* answers of one connection that wait; closed beyond */
+    size_t input_bytes_max;       /* bodies that are not whole yet, of a worker; refused beyond */
+    uint32_t head_timeout_s;      /* for the request line and headers; 0 = never */
 
     const char *cors_origins; /* "https://a.example,https://b.example"; empty = none */
     const char *hosts;        /* names that Host may hold, beside ours; "*" = any */

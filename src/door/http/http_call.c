@@ -66,8 +66,15 @@ static struct slice bearer_of(const struct http_request *request)
 static bool is_known(struct http_client *client)
 {
     struct http *http = client->worker->http;
-    return !password_is_set(http_door_password(http)) ||
-           password_is(http_door_password(http), bearer_of(&client->parser.request));
+    if (!password_is_set(http_door_password(http)))
+        return true;
+    bool is_right = password_is(http_door_password(http), bearer_of(&client->parser.request));
+    bool has_said = client->parser.request.headers[HTTP_HEADER_AUTHORIZATION].data != NULL;
+    if (has_said && (!is_right || !client->is_trusted))
+        auth_throttle_used(&client->worker->share.limits->auth, conn_network(client->conn),
+                           loop_now_ms(client->worker->loop), is_right, &client->auth_turn);
+    client->is_trusted = is_right;
+    return is_right;
 }
 
 static void note_stranger(struct http_client *client)

@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "base/message.h"
 #include "door/http/http_call.h"
+#include "door/http/http_door.h"
 #include "door/http/http_handlers.h"
 #include "door/http/http_worker.h"
 #include "door/pass/channels.h"
@@ -21,17 +22,22 @@ struct http_stream {
     bool has_begun;                     /* its head is written */
     uint64_t begun;                     /* pass->answering then */
     bool has_missed;                    /* others were told before that */
-    uint64_t events;                    /* told so far */
     uint64_t unread_since_ms;           /* too much is unread; 0 = it is not */
 };
 
 struct http_changes {
     struct http_worker *worker; /* borrowed */
     uint64_t beat_ms;           /* of the last comment */
+    struct channels_door door;
     struct channels channels;
 };
 
 /* ---- telling ---- */
+
+static size_t write_number(uint64_t number, char to[FANOUT_PREFIX_BYTES])
+{
+    return (size_t)snprintf(to, FANOUT_PREFIX_BYTES, "id: %llu\n", (unsigned long long)number);
+}
 
 /* data: {...}, and the empty line that ends an event. */
 static void write_event(struct http_worker *worker, struct http_text *to, struct slice id,
@@ -46,35 +52,35 @@ static void write_event(struct http_worker *worker, struct http_text *to, struct
     HTTP_TEXT(to, "\"}\n\n");
 }
 
-static void tell_client(struct http_client *client, struct slice event)
+static void write_change(void *arg, const struct channel *channel, unsigned form,
+                         const struct op *op, struct buffer *to)
 {
-    struct http_stream *stream = client->stream;
-    uint64_t answering = client->base.pass->answering;
-    if (!stream->has_begun)
-        stream->has_missed = true;
-    if (!stream->has_begun || stream->begun > answering || !client->conn)
-        return;
-    HTTP_TEXT(&client->output, "id: ");
-    http_text_unsigned(&client->output, ++stream->events);
-    HTTP_TEXT(&client->output, "\n");
-    http_text_add(&client->output, event);
-    pass_touch(&client->base);
+    struct http_changes *changes = arg;
+    (void)channel;
+    (void)form;
+    struct http_text text = {.bytes = *to};
+    write_event(changes->worker, &text, op->id, &op->value);
+    *to = text.bytes;
 }
 
-static void tell_subscriber(void *arg, const struct subscription *one)
+/* What was read before the beginning of the stream is not told. */
+static void deliver(void *arg, const struct subscription *one)
 {
-    tell_client(one->client, *(const struct slice *)arg);
+    struct http_changes *changes = arg;
+    struct http_client *client = one->client;
+    struct http_stream *stream = client->stream;
+    if (!stream->has_begun)
+        stream->has_missed = true;
+    else if (stream->begun <= one->channel->told)
+        fanout_publish(&changes->channels.fanout, &one->channel->streams[0], one->queue,
+                       outbound_end(&client->out, &client->output.bytes));
 }
 
 static void answer_tell(void *client, const struct pass_request *request, struct op *ops)
 {
     (void)client;
     struct http_changes *changes = request->extra;
-    struct http_worker *worker = changes->worker;
-    worker->body.bytes.size = 0;
-    write_event(worker, &worker->body, ops->id, &ops->value);
-    struct slice event = buffer_slice(&worker->body.bytes);
-    channels_visit(&changes->channels, ops, tell_subscriber, &event);
+    channels_tell(&changes->channels, ops);
 }
 
 static void beat(struct http_worker *worker)
@@ -121,15 +127,40 @@ static void tell(void *arg)
     http_worker_end_pass(worker);
 }
 
+void http_changes_shed(struct http_changes *changes)
+{
+    fanout_shed(&changes->channels.fanout, changes->channels.fanout.bytes / 2);
+    waker_wake(changes->worker->pass.waker);
+}
+
+void http_changes_end_pass(struct http_changes *changes)
+{
+    fanout_new_pass(&changes->channels.fanout);
+}
+
+size_t http_changes_bytes(const struct http_changes *changes)
+{
+    return changes->channels.fanout.bytes;
+}
+
 /* ---- life ---- */
 
 struct http_changes *http_changes_new(struct http_worker *worker)
 {
     struct http_changes *changes = memory_take_zeroed(sizeof(*changes));
     changes->worker = worker;
+    changes->door = (struct channels_door){
+        .tell = tell,
+        .answer = answer_tell,
+        .write = write_change,
+        .deliver = deliver,
+        .forms = 1,
+        .bytes_max = http_door_options(worker->http)->output_bytes_max,
+        .prefix = write_number,
+    };
     /* The doors have mailboxes of their own: those of the first door come first. */
-    channels_init(&changes->channels, &worker->pass, LIMIT_WORKERS + worker->index, tell,
-                  answer_tell, changes);
+    channels_init(&changes->channels, &worker->pass, LIMIT_WORKERS + worker->index, &worker->share,
+                  &changes->door, changes);
     return changes;
 }
 
@@ -147,6 +178,7 @@ void http_changes_forget(struct http_client *client)
     while (stream->subscriptions)
         channels_unsubscribe(&client->worker->changes->channels, &stream->subscriptions);
     gauge_add(&client->worker->stats.listeners, (uint64_t)-1);
+    fanout_queue_done(&client->feed);
     client->stream = NULL;
     free(stream);
 }
@@ -178,6 +210,7 @@ static void answer_begin(struct http_call *call, struct op *ops)
         http_client_finish(client);
         return;
     }
+    channels_publish(&client->worker->changes->channels);
     HTTP_TEXT(output, "retry: 1000\n\n");
     client->stream->has_begun = true;
     client->stream->begun = client->base.pass->answering;
@@ -186,8 +219,12 @@ static void answer_begin(struct http_call *call, struct op *ops)
         bool is_known = ops[i].code == ERR_OK || ops[i].code == ERR_NOT_FOUND;
         worker->body.bytes.size = 0;
         write_event(worker, &worker->body, ops[i].id, &ops[i].value);
-        if (is_known)
-            tell_client(client, buffer_slice(&worker->body.bytes));
+        if (is_known) {
+            char number[FANOUT_PREFIX_BYTES];
+            size_t size = write_number(++client->feed.number, number);
+            http_text_add(output, (struct slice){number, size});
+            http_text_add(output, buffer_slice(&worker->body.bytes));
+        }
         if (!is_known || client->stream->has_missed)
             channels_again(&worker->changes->channels, ops[i].id);
     }
@@ -216,14 +253,16 @@ void http_changes(struct http_call *call)
     const struct pass *pass = &client->worker->pass;
     struct http_stream *stream = memory_take_zeroed(sizeof(*stream));
     client->stream = stream;
+    client->out.shared = &client->feed;
     gauge_add(&client->worker->stats.listeners, 1);
     if (changes->channels.subscriptions == 0)
         changes->beat_ms = loop_now_ms(client->worker->loop);
     for (size_t i = 0; i < count; i++)
-        channels_subscribe(&changes->channels, client, &stream->subscriptions,
+        channels_subscribe(&changes->channels, client, &client->feed, &stream->subscriptions,
                            pass->gathered.ops[pass->gathered.op_count - count + i].id, false);
     if (values[1].size > 0)
-        channels_subscribe(&changes->channels, client, &stream->subscriptions, values[1], true);
+        channels_subscribe(&changes->channels, client, &client->feed, &stream->subscriptions,
+                           values[1], true);
     call->number = count;
     http_call_submit_checked(call, count, answer_begin);
     pass_hold(&client->base, HTTP_HOLD_STREAM);

@@ -22,8 +22,7 @@
 /* Not read from while more output than this waits, until it is down to a half. */
 #define OUTPUT_HOLD_BYTES (1u << 20)
 
-#define IDLE_BUFFER_MS 5000u  /* who is silent for so long keeps no buffers */
-#define CLOSING_MAX_MS 10000u /* who does not take its last answers */
+#define IDLE_BUFFER_MS 5000u /* who is silent for so long keeps no buffers */
 
 /* ---- life ---- */
 
@@ -62,6 +61,7 @@ struct http_client *http_client_new(struct http_worker *worker, int descriptor)
     }
     client->base.pass = &worker->pass;
     client->worker = worker;
+    client->usage.client = client;
     http_parser_init(&client->parser);
     buffer_init(&client->tail, TAIL_BYTES_MAX);
     http_text_init(&client->output, http_door_options(worker->http)->output_bytes_max);
@@ -72,7 +72,8 @@ struct http_client *http_client_new(struct http_worker *worker, int descriptor)
     return client;
 }
 
-void http_client_close(struct http_client *client)
+/* `lingers`: the other side may still send, and is to get the last answers. */
+static void let_go(struct http_client *client, bool lingers)
 {
     if (!client->conn)
         return;
@@ -82,19 +83,72 @@ void http_client_close(struct http_client *client)
     unlink_client(worker, client);
     worker->input_bytes -= client->counted;
     client->counted = 0;
-    conn_close(client->conn);
+    struct client_limits *limits = worker->share.limits;
+    if (lingers) {
+        conn_finish(client->conn, client_limits_leave, limits);
+    } else {
+        conn_close(client->conn);
+        client_limits_leave(limits);
+    }
     client->conn = NULL;
     client->closing = true;
     client->next_dead = worker->dead;
     worker->dead = client;
 }
 
+void http_client_close(struct http_client *client)
+{
+    let_go(client, false);
+}
+
+static size_t input_bytes(const struct http_client *client)
+{
+    return client->tail.capacity + client->lines_bytes;
+}
+
+static size_t output_bytes(const struct http_client *client)
+{
+    return client->output.bytes.capacity + fanout_queue_bytes(&client->feed);
+}
+
+static bool is_stranger(const struct http_client *client)
+{
+    return !client->is_trusted && password_is_set(http_door_password(client->worker->http));
+}
+
+/* Its buffers have changed, maybe. */
+static void measure(struct http_client *client)
+{
+    client_usage_set(&client->worker->share, &client->usage, input_bytes(client),
+                     output_bytes(client), is_stranger(client));
+}
+
+static void free_buffers(struct http_client *client)
+{
+    buffer_done(&client->tail);
+    buffer_done(&client->output.bytes);
+    client->out.sent = 0;
+    client_usage_set(&client->worker->share, &client->usage, 0, 0, false);
+}
+
+void http_client_evict(void *arg)
+{
+    struct http_client *client = arg;
+    struct pass *pass = &client->worker->pass;
+    if (client->conn && pass_may_warn(pass))
+        message_warning("connection closed, all clients together use too much memory door=http "
+                        "peer=%s bytes=%zu",
+                        client->peer, client_usage_bytes(&client->usage));
+    let_go(client, false);
+    free_buffers(client);
+}
+
 bool http_client_bury(struct http_client *client)
 {
     if (pass_names(&client->base) || client->base.held & HTTP_HOLD_LINES)
         return false;
-    buffer_done(&client->tail);
-    http_text_done(&client->output);
+    fanout_queue_done(&client->feed);
+    free_buffers(client);
     free(client);
     return true;
 }
@@ -118,7 +172,7 @@ void http_client_finish(struct http_client *client)
     if (client->closing)
         return;
     client->closing = true;
-    client->closing_since_ms = loop_now_ms(client->worker->loop);
+    closing_progress(&client->progress, loop_now_ms(client->worker->loop));
     pass_touch(&client->base);
     update_wants(client);
 }
@@ -163,6 +217,28 @@ static bool tell_to_continue(struct http_client *client)
     return true;
 }
 
+/* A password from an address from which wrong ones came has to wait for its turn; not that of who
+ * has said it on this connection before. False: the client is held, or was refused. */
+static bool may_authenticate(struct http_client *client)
+{
+    struct http_worker *worker = client->worker;
+    if (client->is_trusted || !password_is_set(http_door_password(worker->http)) ||
+        !client->parser.request.headers[HTTP_HEADER_AUTHORIZATION].data)
+        return true;
+    uint64_t wait_ms = auth_throttle_wait(&worker->share.limits->auth, conn_network(client->conn),
+                                          loop_now_ms(worker->loop), &client->auth_turn);
+    if (wait_ms == 0)
+        return true;
+    if (wait_ms != AUTH_NEVER) {
+        pass_hold(&client->base, HTTP_HOLD_AUTH);
+        return false;
+    }
+    gauge_add(&worker->stats.auth_failures, 1);
+    if (!http_call_refuse(client, 429, "too many wrong passwords came from this address"))
+        pass_wait(&client->base);
+    return false;
+}
+
 /* One step with what lies at `at`. False: it goes on when more has come, or when it
  * is not held any more. */
 static bool take_step(struct http_client *client, char **at, char *end)
@@ -176,7 +252,7 @@ static bool take_step(struct http_client *client, char **at, char *end)
     case HTTP_FOUND_MORE:
         return false;
     case HTTP_FOUND_HEAD:
-        if (!http_call_may_send(client))
+        if (may_authenticate(client) && !http_call_may_send(client))
             pass_wait(&client->base);
         return true;
     case HTTP_FOUND_BROKEN:
@@ -184,6 +260,8 @@ static bool take_step(struct http_client *client, char **at, char *end)
             pass_wait(&client->base);
         return true;
     case HTTP_FOUND_REQUEST:
+        if (!may_authenticate(client))
+            return true;
         if (!http_call_take(client)) {
             pass_wait(&client->base);
             return true;
@@ -328,7 +406,7 @@ static void settle(struct pass_client *base, uint64_t safe)
     if (!client->conn)
         return;
     struct http_worker *worker = client->worker;
-    if (client->output.overflow) {
+    if (client->output.overflow || client->feed.is_dropped) {
         gauge_add(&worker->stats.overflows, 1);
         if (pass_may_warn(&worker->pass))
             message_warning("connection closed, its answers pile up peer=%s", client->peer);
@@ -354,8 +432,10 @@ static bool send_released(struct http_client *client)
         return false;
     }
     gauge_add(&client->worker->stats.bytes_out, (uint64_t)sent);
-    if (sent > 0 && ((size_t)sent < size || client->closing))
+    if (sent > 0 && ((size_t)sent < size || client->closing)) {
         client->active_ms = loop_now_ms(client->worker->loop);
+        closing_progress(&client->progress, client->active_ms);
+    }
     return true;
 }
 
@@ -368,20 +448,22 @@ static void flush(struct pass_client *base)
     size_t waiting = http_client_waiting(client);
     if (client->closing && waiting == 0 && client->base.unanswered == 0 &&
         !(client->base.held & HTTP_HOLD_LINES)) {
-        conn_finish(client->conn);
-        http_client_close(client);
+        let_go(client, true);
         return;
     }
     if (waiting <= OUTPUT_HOLD_BYTES / 2)
         pass_unhold(base, HTTP_HOLD_OUTPUT);
+    measure(client);
     update_wants(client);
 }
 
 static void ready(void *arg, int what)
 {
     struct http_client *client = arg;
-    if (what & CONN_WRITE)
+    if (what & CONN_WRITE) {
+        client->out.is_full = false;
         flush(&client->base);
+    }
     if (!(what & CONN_READ) || !client->conn || client->closing)
         return;
     if (client->stream)
@@ -390,10 +472,12 @@ static void ready(void *arg, int what)
         return;
     else if (client->tail.size <= SMALL_TAIL_BYTES)
         read_into_room(client);
-    else
-        read_into_tail(client);
+    else if (!client_limits_is_over(client->worker->share.limits))
+        read_into_tail(client); /* else when the worst ones are closed */
     if (client->conn && client->tail.size != client->counted)
         account(client);
+    if (client->conn)
+        measure(client);
 }
 
 /* An answer says "ack":"log" where it is made, and "ack":"hot" where that turns out to be too
@@ -454,12 +538,10 @@ static bool is_silent(const struct http_client *client, uint64_t now_ms)
 }
 
 /* Does it not take its last answers? */
-static bool is_stuck(const struct http_client *client, uint64_t now_ms)
+static bool is_stuck(struct http_client *client, uint64_t now_ms)
 {
-    uint64_t since_ms =
-        client->active_ms > client->closing_since_ms ? client->active_ms : client->closing_since_ms;
-    return client->closing && client->base.unanswered == 0 &&
-           !(client->base.held & HTTP_HOLD_LINES) && now_ms - since_ms > CLOSING_MAX_MS;
+    size_t unsent = outbound_ready(&client->out, client->base.released);
+    return client->closing && closing_is_stuck(&client->progress, client->conn, unsent, now_ms);
 }
 
 void http_client_tick(struct http_client *client, uint64_t now_ms)
@@ -482,5 +564,7 @@ void http_client_tick(struct http_client *client, uint64_t now_ms)
         buffer_shrink(&client->tail, 0);
         buffer_shrink(&client->output.bytes, 0);
     }
-    pass_unhold(&client->base, HTTP_HOLD_AUTH);
+    measure(client);
+    if (now_ms >= client->auth_turn.at_ms)
+        pass_unhold(&client->base, HTTP_HOLD_AUTH);
 }

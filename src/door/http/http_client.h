@@ -18,6 +18,8 @@
 #include "base/buffer.h"
 #include "door/http/http_parse.h"
 #include "door/http/http_text.h"
+#include "door/pass/client_limits.h"
+#include "door/pass/closing.h"
 #include "door/pass/outbound.h"
 #include "door/pass/pass.h"
 #include "net/conn.h"
@@ -45,6 +47,7 @@ struct http_client {
     struct buffer tail;        /* a request that is not whole, and what could not be taken yet */
     uint64_t partial_since_ms; /* 0 = the tail is empty */
     size_t counted;            /* of the tail, in the worker's account */
+    size_t lines_bytes;        /* of the text that its batch of lines has kept */
     bool wants_continue;       /* before it sends the body */
 
     /* output */
@@ -52,8 +55,12 @@ struct http_client {
     struct outbound out; /* of output.bytes */
 
     bool closing;
+    bool is_trusted; /* it has said the password */
     unsigned auth_failures;
-    uint64_t closing_since_ms;
+    struct auth_turn auth_turn; /* of the next password */
+    struct closing progress;    /* while it is closing */
+    struct client_usage usage;
+    struct fanout_queue feed;   /* what it is sent of the changes that it listens to */
     uint64_t active_ms;         /* loop clock: when it last said or took something */
     struct http_stream *stream; /* owned by http_changes.c; NULL = it does not listen */
     char peer[CONN_ADDRESS_SIZE];
@@ -70,6 +77,9 @@ struct http_client *http_client_new(struct http_worker *worker, int descriptor);
 
 /* Closes at once: nothing more is read or written. */
 void http_client_close(struct http_client *client);
+
+/* A client_evict_fn: closes it at once, and frees what its buffers hold. */
+void http_client_evict(void *client);
 
 /* Answers what is under way, then closes. */
 void http_client_finish(struct http_client *client);

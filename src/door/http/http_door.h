@@ -9,6 +9,7 @@
 #include "base/slice.h"
 #include "door/http/http.h"
 #include "door/http/http_route.h"
+#include "door/pass/client_limits.h"
 #include "door/pass/password.h"
 #include "flow/desk.h"
 
@@ -24,7 +25,7 @@ struct slice http_door_openapi(const struct http *http);
 
 /* Any thread, each of these. */
 struct http_limits http_door_limits(const struct http *http);
-bool http_door_is_full(const struct http *http);
+struct client_limits *http_door_client_limits(const struct http *http);
 struct password *http_door_password(struct http *http);
 
 /* May a request with this Host be answered? A page whose name was made to point here

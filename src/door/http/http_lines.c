@@ -63,6 +63,7 @@ static void give_buffer(struct http_lines *lines)
 
 static void free_lines(struct http_lines *lines)
 {
+    lines->call.client->lines_bytes = 0;
     give_buffer(lines);
     free(lines->failures);
     free(lines->memory);
@@ -413,6 +414,7 @@ static void keep_rest(struct http_lines *lines)
 {
     struct http_call *call = &lines->call;
     size_t size = (size_t)(lines->end - lines->at);
+    call->client->lines_bytes = size;
     lines->memory = memory_take(size + call->key.size + call->origin.size);
     memcpy(lines->memory, lines->at, size);
     lines->at = lines->memory;

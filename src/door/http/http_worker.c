@@ -29,6 +29,15 @@ static void bury_dead(struct http_worker *worker)
     }
 }
 
+/* Whatever is larger, the worst client or what subscribers have not read, has to go. */
+static void free_memory(struct http_worker *worker)
+{
+    uint64_t worst = gauge_read(&worker->share.worst);
+    if (http_changes_bytes(worker->changes) >> worst > 0)
+        http_changes_shed(worker->changes);
+    client_share_evict(&worker->share, http_client_evict);
+}
+
 static void look_at_asked(struct http_worker *worker);
 static void look_at_drain(struct http_worker *worker);
 
@@ -41,6 +50,9 @@ void http_worker_end_pass(struct http_worker *worker)
     pass_end(&worker->pass);
     if (worker->lines && pass_has_room(&worker->pass, 1)) /* else who makes room wakes us */
         waker_wake(worker->pass.waker);
+    if (client_limits_is_over(worker->share.limits))
+        free_memory(worker);
+    http_changes_end_pass(worker->changes);
     if (worker->dead)
         bury_dead(worker);
     if (worker->draining)
@@ -65,6 +77,8 @@ static void tick(void *arg)
     }
     buffer_shrink(&worker->body.bytes, ROOM_BLOCK_BYTES);
     pass_tick(&worker->pass);
+    if (worker->listener)
+        gauge_set(&worker->stats.turned_away, listener_turned_away(worker->listener));
     http_worker_end_pass(worker);
 }
 
@@ -78,7 +92,7 @@ static void turn_away(struct http_worker *worker, int descriptor)
     if (write(descriptor, text, sizeof(text) - 1) < 0) {
         /* It will see the end of the connection, and nothing else. */
     }
-    close(descriptor);
+    listener_refuse(descriptor);
     if (pass_may_warn(&worker->pass))
         message_warning("too many connections, one was turned away door=http");
 }
@@ -86,10 +100,11 @@ static void turn_away(struct http_worker *worker, int descriptor)
 static void accept_client(void *arg, int descriptor)
 {
     struct http_worker *worker = arg;
-    if (http_door_is_full(worker->http))
+    struct client_limits *limits = http_door_client_limits(worker->http);
+    if (!client_limits_admit(limits))
         turn_away(worker, descriptor);
-    else
-        http_client_new(worker, descriptor);
+    else if (!http_client_new(worker, descriptor))
+        client_limits_leave(limits);
 }
 
 /* ---- what others ask of us ---- */
@@ -185,6 +200,7 @@ enum err http_worker_start(struct http_worker *worker, struct loop *loop,
     enum err err = pass_start(&worker->pass, loop, error);
     if (err)
         return err;
+    client_share_init(&worker->share, http_door_client_limits(worker->http), &worker->pass);
     worker->listener = listener_open(loop, &mine, error);
     if (!worker->listener)
         return error ? error->code : ERR_IO;
@@ -203,6 +219,9 @@ void http_worker_done(struct http_worker *worker)
     pass_stop(&worker->pass);
     bury_dead(worker);
     http_changes_free(worker->changes);
+    if (worker->loop)
+        conn_close_lingering(worker->loop);
+    client_share_done(&worker->share);
 
     listener_close(worker->listener);
     if (worker->hook)

@@ -16,6 +16,7 @@
 #include "door/http/http_client.h"
 #include "door/http/http_json.h"
 #include "door/http/http_text.h"
+#include "door/pass/client_limits.h"
 #include "door/pass/pass.h"
 #include "net/listener.h"
 #include "net/loop.h"
@@ -30,8 +31,9 @@ struct http_lines;
 struct http_worker_stats {
     struct gauge connections; /* now */
     struct gauge accepted;
-    struct gauge refused;   /* too many connections */
-    struct gauge listeners; /* connections that listen to changes, now */
+    struct gauge refused;     /* too many connections */
+    struct gauge turned_away; /* for want of a descriptor */
+    struct gauge listeners;   /* connections that listen to changes, now */
     struct gauge requests;
     struct gauge problems; /* answers */
     struct gauge protocol_errors;
@@ -56,6 +58,7 @@ struct http_worker {
     struct timer *tick;
 
     struct pass pass;
+    struct client_share share; /* what its clients use */
     struct http_clock clock;
     size_t as_of_at;       /* where the moment begins in `body`: what is before it is the content */
     struct http_text body; /* of the answer that is being written */

@@ -8,19 +8,23 @@
 #include "base/match.h"
 #include "base/memory.h"
 
-#define TELL_MS 100u
+#define TELL_MS           100u
+#define MESSAGE_BYTES_MAX (1u << 20)
 
-void channels_init(struct channels *channels, struct pass *pass, unsigned mailbox, timer_fn *tell,
-                   pass_answer_fn *answer, void *arg)
+void channels_init(struct channels *channels, struct pass *pass, unsigned mailbox,
+                   struct client_share *share, const struct channels_door *door, void *arg)
 {
+    assert(door->forms > 0 && door->forms <= CHANNELS_FORMS);
+
     *channels = (struct channels){
         .pass = pass,
         .mailbox = mailbox,
-        .tell = tell,
-        .answer = answer,
+        .door = door,
         .arg = arg,
         .key = env_random(pass->service->env),
     };
+    fanout_init(&channels->fanout, share, door->bytes_max, door->prefix);
+    buffer_init(&channels->message, MESSAGE_BYTES_MAX);
 }
 
 void channels_done(struct channels *channels)
@@ -28,6 +32,8 @@ void channels_done(struct channels *channels)
     assert(channels->subscriptions == 0);
 
     timer_free(channels->timer);
+    fanout_done(&channels->fanout);
+    buffer_done(&channels->message);
 }
 
 static struct channel **find(struct channels *channels, struct slice name, bool is_pattern)
@@ -55,7 +61,7 @@ static void ask_value(void *arg, struct slice id)
     char *copy = room_alloc(&pass->gathered.room, id.size);
     memcpy(copy, id.data, id.size);
     pass_op(pass, OP_GET, (struct slice){copy, id.size});
-    pass_request(pass, NULL, 1, channels->answer, channels->arg);
+    pass_request(pass, NULL, 1, channels->door->answer, channels->arg);
     pass_extra_stays(pass);
 }
 
@@ -69,35 +75,88 @@ void channels_again(struct channels *channels, struct slice id)
     watch_again(channels->pass->service->watch, channels->mailbox, id);
 }
 
-static void visit_channel(const struct channel *channel, channels_visit_fn *visit, void *arg)
+/* ---- publishing ---- */
+
+static void publish_channel(struct channels *channels, struct channel *channel)
 {
     for (const struct subscription *one = channel->subscriptions; one; one = one->next_of_channel)
-        visit(arg, one);
+        channels->door->deliver(channels->arg, one);
+    for (unsigned form = 0; form < channels->door->forms; form++)
+        fanout_published(&channels->fanout, &channel->streams[form]);
 }
 
-static bool is_newest(const struct channels *channels, struct channel *channel)
+void channels_publish(struct channels *channels)
 {
-    if (channels->pass->answering < channel->told)
+    struct channel *channel = channels->unpublished;
+    channels->unpublished = NULL;
+    while (channel) {
+        struct channel *next = channel->next_unpublished;
+        channel->is_unpublished = false;
+        publish_channel(channels, channel);
+        channel = next;
+    }
+}
+
+static void publish_at_end(void *arg)
+{
+    channels_publish(arg);
+}
+
+static void note_unpublished(struct channels *channels, struct channel *channel)
+{
+    if (channel->is_unpublished)
+        return;
+    channel->is_unpublished = true;
+    channel->next_unpublished = channels->unpublished;
+    channels->unpublished = channel;
+    channels->pass->publish = publish_at_end;
+    channels->pass->publish_arg = channels;
+}
+
+/* Nobody of them hears this: whoever misses something is closed. */
+static void drop_subscribers(struct channel *channel)
+{
+    for (const struct subscription *one = channel->subscriptions; one; one = one->next_of_channel)
+        fanout_drop(one->queue);
+}
+
+static void write_form(struct channels *channels, struct channel *channel, unsigned form,
+                       const struct op *op)
+{
+    struct fanout_stream *stream = &channel->streams[form];
+    channels->message.size = 0;
+    channels->door->write(channels->arg, channel, form, op, &channels->message);
+    if (!fanout_fits(stream, channels->message.size))
+        publish_channel(channels, channel);
+    if (!fanout_add(&channels->fanout, stream, buffer_slice(&channels->message)))
+        drop_subscribers(channel);
+}
+
+/* False: it was told something newer. */
+static bool tell_channel(struct channels *channels, struct channel *channel, const struct op *op)
+{
+    uint64_t answering = channels->pass->answering;
+    if (answering < channel->told)
         return false;
-    channel->told = channels->pass->answering;
+    if (answering > channel->told && channel->is_unpublished)
+        publish_channel(channels, channel);
+    channel->told = answering;
+    for (unsigned form = 0; form < channels->door->forms; form++)
+        write_form(channels, channel, form, op);
+    note_unpublished(channels, channel);
     return true;
 }
 
-void channels_visit(struct channels *channels, const struct op *op, channels_visit_fn *visit,
-                    void *arg)
+void channels_tell(struct channels *channels, const struct op *op)
 {
     if (op->code != ERR_OK && op->code != ERR_NOT_FOUND)
         return;
     struct channel *channel = *find(channels, op->id, false);
-    if (channel && is_newest(channels, channel))
-        visit_channel(channel, visit, arg);
+    if (channel)
+        (void)tell_channel(channels, channel, op);
     bool again = false;
     for (channel = channels->patterns; channel; channel = channel->next) {
-        if (!match_glob(channel_name(channel), op->id))
-            continue;
-        if (is_newest(channels, channel))
-            visit_channel(channel, visit, arg);
-        else
+        if (match_glob(channel_name(channel), op->id) && !tell_channel(channels, channel, op))
             again = true;
     }
     if (again)
@@ -124,14 +183,19 @@ static void close_channel(struct channels *channels, struct channel *channel)
     struct channel **link = find(channels, channel_name(channel), channel->is_pattern);
     assert(*link == channel);
     *link = channel->next;
+    for (unsigned form = 0; form < channels->door->forms; form++)
+        fanout_stream_done(&channels->fanout, &channel->streams[form]);
     free(channel);
 }
 
-void channels_subscribe(struct channels *channels, void *client, struct subscription **list,
-                        struct slice name, bool is_pattern)
+void channels_subscribe(struct channels *channels, void *client, struct fanout_queue *queue,
+                        struct subscription **list, struct slice name, bool is_pattern)
 {
+    channels_publish(channels);
     struct subscription *one = memory_take_zeroed(sizeof(*one));
     one->client = client;
+    one->queue = queue;
+    queue->client = client;
     one->channel = open_channel(channels, name, is_pattern);
     one->next_of_client = *list;
     *list = one;
@@ -144,12 +208,13 @@ void channels_subscribe(struct channels *channels, void *client, struct subscrip
     if (channels->subscriptions++ > 0)
         return;
     if (!channels->timer)
-        channels->timer = timer_new(channels->pass->loop, channels->tell, channels->arg);
+        channels->timer = timer_new(channels->pass->loop, channels->door->tell, channels->arg);
     timer_start(channels->timer, TELL_MS, TELL_MS);
 }
 
 void channels_unsubscribe(struct channels *channels, struct subscription **link)
 {
+    channels_publish(channels);
     struct subscription *one = *link;
     struct channel *channel = one->channel;
     *link = one->next_of_client;

@@ -3,7 +3,10 @@
  * A channel is a counter's id, or a pattern of ids. While somebody listens, the
  * door's timer runs ten times a second: channels_ask() empties the worker's
  * mailbox (flow/watch.h) and reads the values like any other request would, and
- * the door's answer finds with channels_visit() who is to be told.
+ * the door's answer has each written into the streams of its channels (fanout.h)
+ * by channels_tell(). At the end of the pass, what is new in a stream is
+ * published to all its subscribers at once: that many counters have changed
+ * costs a subscriber no more than that one has.
  *
  * Who listens is told the newest last. A read that went out earlier may come back later, where the
  * hot layer is outside of the process: an older value is not told after a newer one. */
@@ -14,44 +17,71 @@
 #include <stddef.h>
 
 #include "base/slice.h"
+#include "door/pass/fanout.h"
 #include "door/pass/pass.h"
 #include "net/timer.h"
 
 #define CHANNELS_CHAINS 1024u
+#define CHANNELS_FORMS  2u /* in which a door may write the same message */
 
 struct channel {
     struct channel *next; /* in its chain, or in the list of patterns */
     struct subscription *subscriptions;
     bool is_pattern;
     uint64_t told; /* pass->answering when it last was */
+    struct fanout_stream streams[CHANNELS_FORMS];
+    bool is_unpublished;
+    struct channel *next_unpublished;
     size_t size;
     char name[];
 };
 
 /* A subscription is in two lists: its client's and its channel's. */
 struct subscription {
-    void *client; /* begins with a struct pass_client */
+    void *client;               /* begins with a struct pass_client */
+    struct fanout_queue *queue; /* the client's */
     struct channel *channel;
     struct subscription *next_of_client;
     struct subscription *next_of_channel;
     struct subscription *previous_of_channel;
 };
 
+/* Writes the message that the op's counter has changed. */
+typedef void channels_write_fn(void *arg, const struct channel *channel, unsigned form,
+                               const struct op *op, struct buffer *to);
+
+/* What is published on the channel is for this subscriber, too: calls fanout_publish() with one of
+ * the channel's streams, or does not. */
+typedef void channels_deliver_fn(void *arg, const struct subscription *one);
+
+/* What a door does in its own way. */
+struct channels_door {
+    timer_fn *tell;         /* of the timer; calls channels_ask() */
+    pass_answer_fn *answer; /* to the read of one counter that has changed */
+    channels_write_fn *write;
+    channels_deliver_fn *deliver;
+    unsigned forms;
+    size_t bytes_max;         /* of unread messages; see fanout.h */
+    fanout_prefix_fn *prefix; /* may be NULL */
+};
+
 struct channels {
-    struct pass *pass;      /* borrowed */
-    unsigned mailbox;       /* the worker's own, of the door */
-    timer_fn *tell;         /* the door's, of the timer; calls channels_ask() */
-    pass_answer_fn *answer; /* the door's, to the read of one counter that has changed */
-    void *arg;              /* of both: the latter finds it as the request's extra */
-    struct timer *timer;    /* runs while somebody listens; made with the first one */
-    uint64_t key;           /* of the hash */
+    struct pass *pass;                /* borrowed */
+    unsigned mailbox;                 /* the worker's own, of the door */
+    const struct channels_door *door; /* borrowed */
+    void *arg; /* of all its functions: `answer` finds it as the request's extra */
+    struct fanout fanout;
+    struct buffer message;       /* that is being written */
+    struct channel *unpublished; /* a list */
+    struct timer *timer;         /* runs while somebody listens; made with the first one */
+    uint64_t key;                /* of the hash */
     size_t subscriptions;
     struct channel *patterns;
     struct channel *chains[CHANNELS_CHAINS];
 };
 
-void channels_init(struct channels *channels, struct pass *pass, unsigned mailbox, timer_fn *tell,
-                   pass_answer_fn *answer, void *arg);
+void channels_init(struct channels *channels, struct pass *pass, unsigned mailbox,
+                   struct client_share *share, const struct channels_door *door, void *arg);
 
 /* When nobody listens any more. */
 void channels_done(struct channels *channels);
@@ -62,8 +92,8 @@ static inline struct slice channel_name(const struct channel *channel)
 }
 
 /* Adds a subscription to the list of its client. */
-void channels_subscribe(struct channels *channels, void *client, struct subscription **list,
-                        struct slice name, bool is_pattern);
+void channels_subscribe(struct channels *channels, void *client, struct fanout_queue *queue,
+                        struct subscription **list, struct slice name, bool is_pattern);
 
 /* Ends it. `*link` is what points to the subscription in its client's list. */
 void channels_unsubscribe(struct channels *channels, struct subscription **link);
@@ -75,12 +105,14 @@ size_t channels_ask(struct channels *channels);
 /* The next channels_ask() asks for this one as well, if somebody listens to it. */
 void channels_again(struct channels *channels, struct slice id);
 
-/* In the door's answer: shows each subscription that the op's counter is told to. One that is gone
- * is told as 0; one that could not be read is told when it changes the next time. One that was
+/* In the door's answer: has the op's counter written into the streams of its channels. One that is
+ * gone is told as 0; one that could not be read is told when it changes the next time. One that was
  * read before what its channel was told last is not told; to a pattern, which may have been told
  * of another counter, it is read again. */
-typedef void channels_visit_fn(void *arg, const struct subscription *one);
-void channels_visit(struct channels *channels, const struct op *op, channels_visit_fn *visit,
-                    void *arg);
+void channels_tell(struct channels *channels, const struct op *op);
+
+/* Publishes what was written; the end of the pass does as well. While it delivers, and since the
+ * messages were written, pass->answering has been channel->told. */
+void channels_publish(struct channels *channels);
 
 #endif

@@ -527,6 +527,13 @@ static void collect(struct pass *pass)
     pass->collecting = false;
 }
 
+static void publish(struct pass *pass)
+{
+    void (*all)(void *arg) = pass->publish;
+    pass->publish = NULL;
+    all(pass->publish_arg);
+}
+
 void pass_end(struct pass *pass)
 {
     collect(pass);
@@ -546,6 +553,8 @@ void pass_end(struct pass *pass)
     if (pass->answered.ops > 0)
         pass_count_answered(pass, pass->gathered.start_ns, now_ns);
     launch_or_go_on(pass, brings_something, now_ns);
+    if (pass->publish)
+        publish(pass);
     settle_touched(pass);
     keep_promises(pass);
     keep_late_promises(pass);

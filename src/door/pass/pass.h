@@ -220,10 +220,12 @@ struct pass {
     uint64_t warned_ms; /* when the door last warned of something that clients can repeat */
 
     struct promises promises;
-    struct promises late;        /* those that are stuck */
-    _Atomic size_t late_count;   /* the same for other threads */
-    uint64_t late_seen;          /* service_rounds() when they were looked at */
-    uint64_t late_round;         /* of looking */
+    struct promises late;       /* those that are stuck */
+    _Atomic size_t late_count;  /* the same for other threads */
+    uint64_t late_seen;         /* service_rounds() when they were looked at */
+    uint64_t late_round;        /* of looking */
+    void (*publish)(void *arg); /* before output is settled, once; NULL: nothing is new */
+    void *publish_arg;
     struct pass_client *touched; /* lists of clients */
     struct pass_client *resuming;
     struct pass_client *waiting;

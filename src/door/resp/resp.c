@@ -19,8 +19,9 @@ struct resp {
     uint16_t port;
     struct resp_commands commands;
 
-    struct gauge connections_max; /* as of resp_set_limits() */
-    struct gauge idle_timeout_s;
+    struct client_limits own_limits; /* unless the options have some */
+    struct client_limits *limits;
+    struct gauge idle_timeout_s; /* as of resp_set_limits() */
     struct gauge partial_timeout_s;
     struct password password;
 
@@ -69,6 +70,8 @@ struct resp *resp_new(struct service *service, const struct resp_options *option
     resp->options.version = resp->version = copy_text(options->version ? options->version : "0");
     resp->options.data_folder = resp->data_folder = copy_text(options->data_folder);
     resp->options.password = NULL;
+    client_limits_init(&resp->own_limits, options->connections_max, 0, env_random(service->env));
+    resp->limits = options->limits ? options->limits : &resp->own_limits;
     resp->port = options->port;
     resp_commands_init(&resp->commands);
     resp_set_limits(resp, &(struct resp_limits){
@@ -151,6 +154,8 @@ void resp_metrics(void *arg, struct metrics_door *ret_door)
         ret_door->protocol_errors += gauge_read(&stats->protocol_errors);
         ret_door->auth_failures += gauge_read(&stats->auth_failures);
         ret_door->timeouts += gauge_read(&stats->timeouts);
+        ret_door->evicted += gauge_read(&resp->workers[i].share.evicted);
+        ret_door->buffer_bytes += gauge_read(&resp->workers[i].share.bytes);
     }
 }
 
@@ -161,6 +166,7 @@ void resp_free(struct resp *resp)
 
     for (unsigned i = 0; i < resp->worker_count; i++)
         resp_worker_done(&resp->workers[i]);
+    client_limits_done(&resp->own_limits);
     lock_done(&resp->lock);
     password_done(&resp->password);
     free(resp->address);
@@ -206,19 +212,16 @@ uint64_t resp_door_next_id(struct resp *resp)
     return id;
 }
 
-bool resp_door_is_full(const struct resp *resp)
+struct client_limits *resp_door_client_limits(const struct resp *resp)
 {
-    uint64_t connections = 0;
-    for (unsigned i = 0; i < resp->worker_count; i++)
-        connections += gauge_read(&resp->workers[i].stats.connections);
-    return connections >= gauge_read(&resp->connections_max);
+    return resp->limits;
 }
 
 /* ---- the limits ---- */
 
 void resp_set_limits(struct resp *resp, const struct resp_limits *limits)
 {
-    gauge_set(&resp->connections_max, limits->connections_max);
+    gauge_set(&resp->limits->connections_max, limits->connections_max);
     gauge_set(&resp->idle_timeout_s, limits->idle_timeout_s);
     gauge_set(&resp->partial_timeout_s, limits->partial_timeout_s);
 }
@@ -226,7 +229,7 @@ void resp_set_limits(struct resp *resp, const struct resp_limits *limits)
 struct resp_limits resp_door_limits(const struct resp *resp)
 {
     return (struct resp_limits){
-        .connections_max = (uint32_t)gauge_read(&resp->connections_max),
+        .connections_max = (uint32_t)gauge_read(&resp->limits->connections_max),
         .idle_timeout_s = (uint32_t)gauge_read(&resp->idle_timeout_s),
         .partial_timeout_s = (uint32_t)gauge_read(&resp->partial_timeout_s),
     };

@@ -24,6 +24,7 @@
 #include "flow/service.h"
 #include "net/loop.h"
 
+struct client_limits;
 struct resp;
 
 /* One line of the configuration, said to whoever asks with CONFIG GET. */
@@ -36,11 +37,12 @@ struct resp_options {
     uint16_t port;        /* 0 = any that is free, see resp_port() */
     const char *password; /* NULL = nobody needs one; up to PASSWORD_BYTES_MAX bytes */
 
-    uint32_t connections_max;   /* of all workers together */
-    size_t output_bytes_max;    /* answers of one connection that wait; closed beyond */
-    size_t query_bytes_max;     /* one request with all its arguments */
-    uint32_t idle_timeout_s;    /* closes who says nothing; 0 = never */
-    uint32_t partial_timeout_s; /* closes who does not finish a request; 0 = never */
+    struct client_limits *limits; /* borrowed: of all listeners together; NULL: its own */
+    uint32_t connections_max;     /* of all workers, or of all listeners, together */
+    size_t output_bytes_max;      /* answers of one connection that wait; closed beyond */
+    size_t query_bytes_max;       /* one request with all its arguments */
+    uint32_t idle_timeout_s;      /* closes who says nothing; 0 = never */
+    uint32_t partial_timeout_s;   /* closes who does not finish a request; 0 = never */
 
     /* Calls `say` for every setting, secrets left out; any thread; may be NULL. */
     resp_config_fn *config;

@@ -19,8 +19,11 @@
 /* Not read from while more output than this waits, until it is down to a half. */
 #define OUTPUT_HOLD_BYTES (1u << 20)
 
-#define IDLE_BUFFER_MS 5000u  /* who is silent for so long keeps no buffers */
-#define CLOSING_MAX_MS 10000u /* who does not take its last answers */
+#define IDLE_BUFFER_MS 5000u /* who is silent for so long keeps no buffers */
+
+#define STRANGER_REQUEST_BYTES (20u << 10) /* before AUTH: one request with all its arguments */
+
+#define SUBSCRIPTION_BYTES 256u /* about */
 
 #define ERROR_TEXT_SIZE 512u
 
@@ -73,6 +76,7 @@ struct resp_client *resp_client_new(struct resp_worker *worker, int descriptor)
     }
     client->base.pass = &worker->pass;
     client->worker = worker;
+    client->usage.client = client;
     client->id = resp_door_next_id(worker->resp);
     buffer_init(&client->tail, tail_bytes_max(options));
     resp_reply_init(&client->reply, options->output_bytes_max);
@@ -90,27 +94,84 @@ struct resp_client *resp_client_new(struct resp_worker *worker, int descriptor)
     return client;
 }
 
-void resp_client_close(struct resp_client *client)
+/* `lingers`: the other side may still send, and is to get the last answers. */
+static void let_go(struct resp_client *client, bool lingers)
 {
     if (!client->conn)
         return;
 
     struct resp_worker *worker = client->worker;
     resp_pubsub_forget(client);
+    fanout_queue_done(&client->feed);
     unlink_client(worker, client);
-    conn_close(client->conn);
+    struct client_limits *limits = worker->share.limits;
+    if (lingers) {
+        conn_finish(client->conn, client_limits_leave, limits);
+    } else {
+        conn_close(client->conn);
+        client_limits_leave(limits);
+    }
     client->conn = NULL;
     client->closing = true;
     client->next_dead = worker->dead;
     worker->dead = client;
 }
 
+void resp_client_close(struct resp_client *client)
+{
+    let_go(client, false);
+}
+
+static size_t input_bytes(const struct resp_client *client)
+{
+    return client->tail.capacity;
+}
+
+static size_t output_bytes(const struct resp_client *client)
+{
+    size_t subscriptions = client->channels + client->patterns;
+    return client->reply.bytes.capacity + fanout_queue_bytes(&client->feed) +
+           subscriptions * SUBSCRIPTION_BYTES;
+}
+
+static bool is_stranger(const struct resp_client *client)
+{
+    return (client->lacks & RESP_COMMAND_STRANGER) != 0;
+}
+
+/* Its buffers have changed, maybe. */
+static void measure(struct resp_client *client)
+{
+    client_usage_set(&client->worker->share, &client->usage, input_bytes(client),
+                     output_bytes(client), is_stranger(client));
+}
+
+static void free_buffers(struct resp_client *client)
+{
+    buffer_done(&client->tail);
+    buffer_done(&client->reply.bytes);
+    client->out.sent = 0;
+    client_usage_set(&client->worker->share, &client->usage, 0, 0, false);
+}
+
+void resp_client_evict(void *arg)
+{
+    struct resp_client *client = arg;
+    struct pass *pass = &client->worker->pass;
+    if (client->conn && pass_may_warn(pass))
+        message_warning("connection closed, all clients together use too much memory door=resp "
+                        "peer=%s bytes=%zu",
+                        client->peer, client_usage_bytes(&client->usage));
+    let_go(client, false);
+    free_buffers(client);
+}
+
 bool resp_client_bury(struct resp_client *client)
 {
     if (pass_names(&client->base))
         return false;
-    buffer_done(&client->tail);
-    resp_reply_done(&client->reply);
+    fanout_queue_done(&client->feed);
+    free_buffers(client);
     free(client);
     return true;
 }
@@ -134,7 +195,7 @@ void resp_client_finish(struct resp_client *client)
     if (client->closing)
         return;
     client->closing = true;
-    client->closing_since_ms = loop_now_ms(client->worker->loop);
+    closing_progress(&client->progress, loop_now_ms(client->worker->loop));
     resp_client_touch(client);
     update_wants(client);
 }
@@ -198,7 +259,8 @@ static __attribute__((cold, noinline)) bool end_requests(struct resp_client *cli
                                                          enum resp_found found)
 {
     const struct resp_parser *parser = &client->worker->parser;
-    size_t max = resp_door_options(client->worker->resp)->query_bytes_max;
+    size_t max = parser->stranger ? STRANGER_REQUEST_BYTES
+                                  : resp_door_options(client->worker->resp)->query_bytes_max;
     if (found == RESP_MORE && parser->need <= max) {
         client->need = parser->need;
         return true;
@@ -207,6 +269,35 @@ static __attribute__((cold, noinline)) bool end_requests(struct resp_client *cli
         return false;
     refuse(client, found == RESP_MORE ? "Protocol error: too big request" : parser->error);
     return true;
+}
+
+static bool has_password(const struct resp_parser *parser)
+{
+    return parser->argc > 0 &&
+           (slice_equal_nocase(parser->argv[0], SLICE("auth")) ||
+            (slice_equal_nocase(parser->argv[0], SLICE("hello")) && parser->argc > 2));
+}
+
+/* A password of somebody from whose address wrong ones came has to wait for its turn. False: the
+ * client is held, or was refused. */
+static __attribute__((cold, noinline)) bool may_authenticate(struct resp_client *client)
+{
+    struct auth_throttle *throttle = &client->worker->share.limits->auth;
+    if (!has_password(&client->worker->parser))
+        return true;
+    uint64_t wait_ms = auth_throttle_wait(throttle, conn_network(client->conn),
+                                          loop_now_ms(client->worker->loop), &client->auth_turn);
+    if (wait_ms == 0)
+        return true;
+    if (wait_ms != AUTH_NEVER) {
+        pass_hold(&client->base, RESP_HOLD_AUTH);
+        return false;
+    }
+    gauge_add(&client->worker->stats.auth_failures, 1);
+    resp_client_fail(client,
+                     "ERR too many wrong passwords came from this address. Try again later.");
+    resp_client_finish(client);
+    return false;
 }
 
 /* Takes requests until the bytes end or the client is held. The bytes stay
@@ -229,6 +320,8 @@ static void take_requests(struct resp_client *client, struct slice data)
         }
         if (parser->scratch_used > 0)
             move_words(client, parser);
+        if (__builtin_expect(parser->stranger, 0) && !may_authenticate(client))
+            continue;
         if (!resp_command_run(client, parser->argc, parser->argv)) {
             pass_wait(&client->base);
             continue;
@@ -330,7 +423,7 @@ static void settle(struct pass_client *base, uint64_t safe)
     if (!client->conn)
         return;
     struct resp_worker *worker = client->worker;
-    if (client->reply.overflow) {
+    if (client->reply.overflow || client->feed.is_dropped) {
         gauge_add(&worker->stats.overflows, 1);
         if (pass_may_warn(&worker->pass))
             message_warning("connection closed, its answers pile up peer=%s", client->peer);
@@ -356,8 +449,11 @@ static bool send_released(struct resp_client *client)
         return false;
     }
     gauge_add(&client->worker->stats.bytes_out, (uint64_t)sent);
-    if (sent > 0 && ((size_t)sent < size || client->closing))
-        gauge_set(&client->active_ms, loop_now_ms(client->worker->loop));
+    if (sent > 0 && ((size_t)sent < size || client->closing)) {
+        uint64_t now_ms = loop_now_ms(client->worker->loop);
+        gauge_set(&client->active_ms, now_ms);
+        closing_progress(&client->progress, now_ms);
+    }
     return true;
 }
 
@@ -369,12 +465,12 @@ static void flush(struct pass_client *base)
 
     size_t waiting = outbound_waiting(&client->out, &client->reply.bytes);
     if (client->closing && waiting == 0 && client->base.unanswered == 0) {
-        conn_finish(client->conn);
-        resp_client_close(client);
+        let_go(client, true);
         return;
     }
     if (waiting <= OUTPUT_HOLD_BYTES / 2)
         pass_unhold(base, RESP_HOLD_OUTPUT);
+    measure(client);
     update_wants(client);
 }
 
@@ -388,15 +484,19 @@ const struct pass_door resp_client_door = {
 static void ready(void *arg, int what)
 {
     struct resp_client *client = arg;
-    if (what & CONN_WRITE)
+    if (what & CONN_WRITE) {
+        client->out.is_full = false;
         flush(&client->base);
+    }
     if (!(what & CONN_READ) || !client->conn || client->closing || client->base.held != 0 ||
         client->base.resuming || pass_must_wait(&client->base))
         return;
     if (client->tail.size <= SMALL_TAIL_BYTES)
         read_into_room(client);
-    else
-        read_into_tail(client);
+    else if (!client_limits_is_over(client->worker->share.limits))
+        read_into_tail(client); /* else when the worst ones are closed */
+    if (client->conn)
+        measure(client);
 }
 
 /* ---- time ---- */
@@ -406,11 +506,12 @@ static bool is_overdue(uint64_t since_ms, uint64_t now_ms, uint64_t limit_ms)
     return limit_ms > 0 && since_ms > 0 && now_ms - since_ms > limit_ms;
 }
 
-static bool is_timed_out(const struct resp_client *client, uint64_t now_ms)
+static bool is_timed_out(struct resp_client *client, uint64_t now_ms)
 {
     struct resp_limits limits = resp_door_limits(client->worker->resp);
     bool subscribed = client->subscriptions != NULL;
-    return (client->closing && is_overdue(client->closing_since_ms, now_ms, CLOSING_MAX_MS)) ||
+    size_t unsent = outbound_ready(&client->out, client->base.released);
+    return (client->closing && closing_is_stuck(&client->progress, client->conn, unsent, now_ms)) ||
            (!subscribed && client->base.promised == 0 && client->base.unanswered == 0 &&
             is_overdue(gauge_read(&client->active_ms), now_ms,
                        limits.idle_timeout_s * UINT64_C(1000))) ||
@@ -429,7 +530,9 @@ void resp_client_tick(struct resp_client *client, uint64_t now_ms)
         buffer_shrink(&client->tail, 0);
         buffer_shrink(&client->reply.bytes, 0);
     }
-    pass_unhold(&client->base, RESP_HOLD_AUTH);
+    measure(client);
+    if (now_ms >= client->auth_turn.at_ms)
+        pass_unhold(&client->base, RESP_HOLD_AUTH);
 }
 
 /* ---- for the handlers of commands ---- */

@@ -24,6 +24,8 @@
 
 #include "base/buffer.h"
 #include "base/slice.h"
+#include "door/pass/client_limits.h"
+#include "door/pass/closing.h"
 #include "door/pass/outbound.h"
 #include "door/pass/pass.h"
 #include "door/resp/resp_reply.h"
@@ -60,7 +62,10 @@ struct resp_client {
     unsigned lacks; /* RESP_COMMAND_ flags that a command must have to be run now */
     bool closing;
     unsigned auth_failures;
-    uint64_t closing_since_ms;
+    struct auth_turn auth_turn; /* of the next password */
+    struct closing progress;    /* while it is closing */
+    struct client_usage usage;
+    struct fanout_queue feed; /* what it is sent of the changes that it listens to */
 
     struct subscription *subscriptions; /* owned */
     unsigned channels;
@@ -91,6 +96,9 @@ struct resp_client *resp_client_new(struct resp_worker *worker, int descriptor);
 
 /* Closes at once: nothing more is read or written. */
 void resp_client_close(struct resp_client *client);
+
+/* A client_evict_fn: closes it at once, and frees what its buffers hold. */
+void resp_client_evict(void *client);
 
 /* Answers what is under way, then closes. */
 void resp_client_finish(struct resp_client *client);

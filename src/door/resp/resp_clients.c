@@ -97,12 +97,15 @@ static void describe(const struct resp_client *client, uint64_t now_ms, struct b
     const struct resp_command *last = client->last;
     buffer_printf(to,
                   "id=%" PRIu64 " addr=%s laddr=%s fd=%d name=%s age=%" PRIu64 " idle=%" PRIu64
-                  " flags=%s db=0 sub=%" PRIu64 " psub=%" PRIu64 " worker=%u cmd=%s user=default"
+                  " flags=%s db=0 sub=%" PRIu64 " psub=%" PRIu64 " qbuf=%" PRIu64 " omem=%" PRIu64
+                  " tot-mem=%zu worker=%u cmd=%s user=default"
                   " lib-name=%s lib-ver=%s resp=%" PRIu64 "\n",
                   client->id, client->peer, client->local, client->descriptor, client->name,
                   (now_ms - client->connected_ms) / 1000,
                   now_ms > active_ms ? (now_ms - active_ms) / 1000 : 0, subscribed ? "P" : "N",
-                  subscribed & UINT32_MAX, subscribed >> 32, client->worker->index,
+                  subscribed & UINT32_MAX, subscribed >> 32, gauge_read(&client->usage.input),
+                  gauge_read(&client->usage.output),
+                  client_usage_bytes(&client->usage) + sizeof(*client), client->worker->index,
                   last ? last->name : "NULL", client->library, client->library_version,
                   gauge_read(&client->version));
 }

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/slice.h"
+#include "door/pass/client_limits.h"
 #include "door/pass/password.h"
 #include "door/resp/resp.h"
 
@@ -22,7 +23,7 @@ struct resp_worker *resp_door_worker(struct resp *resp, unsigned index);
 /* Any thread, each of these. */
 struct resp_limits resp_door_limits(const struct resp *resp);
 uint64_t resp_door_next_id(struct resp *resp);
-bool resp_door_is_full(const struct resp *resp);
+struct client_limits *resp_door_client_limits(const struct resp *resp);
 struct password *resp_door_password(struct resp *resp);
 
 #endif

@@ -82,6 +82,7 @@ static void clients(struct info *info)
 {
     line(info, "connected_clients", SUM(info, connections));
     line(info, "maxclients", resp_door_limits(info->resp).connections_max);
+    line(info, "maxmemory_clients", gauge_read(&resp_door_client_limits(info->resp)->memory_max));
     line(info, "blocked_clients", waiting(info));
     line(info, "pubsub_clients", SUM(info, subscribers));
 }
@@ -91,6 +92,8 @@ static void memory(struct info *info)
     struct mallinfo2 heap = mallinfo2();
     line(info, "used_memory", heap.uordblks + heap.hblkhd + pages_bytes());
     line(info, "used_memory_rss", memory_resident_bytes());
+    line(info, "mem_clients_normal",
+         atomic_load_explicit(&resp_door_client_limits(info->resp)->memory, memory_order_relaxed));
     struct hot_stats hot;
     hot_stats(info->service->hot, &hot);
     line(info, "maxmemory", hot.memory_max);
@@ -201,6 +204,10 @@ static void stats(struct info *info)
     line(info, "protocol_errors", SUM(info, protocol_errors));
     line(info, "auth_failures", SUM(info, auth_failures));
     line(info, "client_timeouts", SUM(info, timeouts));
+    uint64_t evicted = 0;
+    for (unsigned i = 0; i < resp_door_workers(info->resp); i++)
+        evicted += gauge_read(&resp_door_worker(info->resp, i)->share.evicted);
+    line(info, "evicted_clients", evicted);
     line(info, "client_output_buffer_limit_disconnections", SUM(info, overflows));
     uint64_t batches = 0;
     uint64_t ops = 0;

@@ -17,31 +17,46 @@
 
 struct resp_pubsub {
     struct resp_worker *worker; /* borrowed */
+    struct channels_door door;
     struct channels channels;
 };
 
 /* ---- telling ---- */
 
-static void tell_client(void *arg, const struct subscription *one)
+/* The forms of a message are the versions of the protocol. */
+static unsigned form_of(uint8_t version)
 {
-    const struct op *op = arg;
-    const struct channel *channel = one->channel;
-    struct resp_client *client = one->client;
-    struct resp_reply *reply = &client->reply;
-    resp_reply_push(reply, channel->is_pattern ? 4 : 3);
-    resp_reply_text(reply, channel->is_pattern ? "pmessage" : "message");
+    return version == 2 ? 0 : 1;
+}
+
+static void write_change(void *arg, const struct channel *channel, unsigned form,
+                         const struct op *op, struct buffer *to)
+{
+    (void)arg;
+    struct resp_reply reply = {.bytes = *to, .version = form == 0 ? 2 : 3};
+    resp_reply_push(&reply, channel->is_pattern ? 4 : 3);
+    resp_reply_text(&reply, channel->is_pattern ? "pmessage" : "message");
     if (channel->is_pattern)
-        resp_reply_bulk(reply, channel_name(channel));
-    resp_reply_bulk(reply, op->id);
-    resp_reply_digits(reply, &op->value);
-    resp_client_touch(client);
+        resp_reply_bulk(&reply, channel_name(channel));
+    resp_reply_bulk(&reply, op->id);
+    resp_reply_digits(&reply, &op->value);
+    *to = reply.bytes;
+}
+
+static void deliver(void *arg, const struct subscription *one)
+{
+    struct resp_pubsub *pubsub = arg;
+    struct resp_client *client = one->client;
+    unsigned form = form_of(client->reply.version);
+    fanout_publish(&pubsub->channels.fanout, &one->channel->streams[form], one->queue,
+                   outbound_end(&client->out, &client->reply.bytes));
 }
 
 static void answer_tell(void *to, const struct pass_request *request, struct op *ops)
 {
     (void)to;
     struct resp_pubsub *pubsub = request->extra;
-    channels_visit(&pubsub->channels, ops, tell_client, ops);
+    channels_tell(&pubsub->channels, ops);
 }
 
 static void tell(void *arg)
@@ -54,13 +69,38 @@ static void tell(void *arg)
     resp_worker_end_pass(worker);
 }
 
+void resp_pubsub_shed(struct resp_pubsub *pubsub)
+{
+    fanout_shed(&pubsub->channels.fanout, pubsub->channels.fanout.bytes / 2);
+    waker_wake(pubsub->worker->pass.waker);
+}
+
+void resp_pubsub_end_pass(struct resp_pubsub *pubsub)
+{
+    fanout_new_pass(&pubsub->channels.fanout);
+}
+
+size_t resp_pubsub_bytes(const struct resp_pubsub *pubsub)
+{
+    return pubsub->channels.fanout.bytes;
+}
+
 /* ---- life ---- */
 
 struct resp_pubsub *resp_pubsub_new(struct resp_worker *worker)
 {
     struct resp_pubsub *pubsub = memory_take_zeroed(sizeof(*pubsub));
     pubsub->worker = worker;
-    channels_init(&pubsub->channels, &worker->pass, worker->index, tell, answer_tell, pubsub);
+    pubsub->door = (struct channels_door){
+        .tell = tell,
+        .answer = answer_tell,
+        .write = write_change,
+        .deliver = deliver,
+        .forms = 2,
+        .bytes_max = resp_door_options(worker->resp)->output_bytes_max,
+    };
+    channels_init(&pubsub->channels, &worker->pass, worker->index, &worker->share, &pubsub->door,
+                  pubsub);
     return pubsub;
 }
 
@@ -106,8 +146,9 @@ static void subscribe(struct resp_client *client, struct slice name, bool is_pat
 {
     if (*find_own(client, name, is_pattern))
         return;
-    channels_subscribe(&client->worker->pubsub->channels, client, &client->subscriptions, name,
-                       is_pattern);
+    client->out.shared = &client->feed;
+    channels_subscribe(&client->worker->pubsub->channels, client, &client->feed,
+                       &client->subscriptions, name, is_pattern);
     count(client, is_pattern, 1);
 }
 

@@ -96,6 +96,13 @@ static void note_failure(struct resp_client *client)
         pass_hold(&client->base, RESP_HOLD_AUTH);
 }
 
+static void use_turn(struct resp_client *client, bool was_right)
+{
+    if (client->conn)
+        auth_throttle_used(&client->worker->share.limits->auth, conn_network(client->conn),
+                           loop_now_ms(client->worker->loop), was_right, &client->auth_turn);
+}
+
 /* There is one user, who is called what Redis calls it. */
 static bool authenticate(struct resp_client *client, struct slice user, struct slice password)
 {
@@ -106,10 +113,12 @@ static bool authenticate(struct resp_client *client, struct slice user, struct s
     } else if (password_is(resp_door_password(client->worker->resp), password) && known) {
         client->lacks &= ~(unsigned)RESP_COMMAND_STRANGER;
         client->auth_failures = 0;
+        use_turn(client, true);
         return true;
     }
     resp_client_fail(client, "WRONGPASS invalid username-password pair or user is disabled.");
     note_failure(client);
+    use_turn(client, false);
     return false;
 }
 

@@ -25,6 +25,15 @@ static void bury_dead(struct resp_worker *worker)
     }
 }
 
+/* Whatever is larger, the worst client or what subscribers have not read, has to go. */
+static void free_memory(struct resp_worker *worker)
+{
+    uint64_t worst = gauge_read(&worker->share.worst);
+    if (resp_pubsub_bytes(worker->pubsub) >> worst > 0)
+        resp_pubsub_shed(worker->pubsub);
+    client_share_evict(&worker->share, resp_client_evict);
+}
+
 static void look_at_asked(struct resp_worker *worker);
 static void look_at_drain(struct resp_worker *worker);
 
@@ -32,6 +41,9 @@ void resp_worker_end_pass(struct resp_worker *worker)
 {
     look_at_asked(worker);
     pass_end(&worker->pass);
+    if (client_limits_is_over(worker->share.limits))
+        free_memory(worker);
+    resp_pubsub_end_pass(worker->pubsub);
     if (worker->dead)
         bury_dead(worker);
     if (worker->draining)
@@ -79,7 +91,7 @@ static void turn_away(struct resp_worker *worker, int descriptor)
     if (write(descriptor, text, sizeof(text) - 1) < 0) {
         /* It will see the end of the connection, and nothing else. */
     }
-    close(descriptor);
+    listener_refuse(descriptor);
     if (pass_may_warn(&worker->pass))
         message_warning("too many connections, one was turned away");
 }
@@ -87,10 +99,11 @@ static void turn_away(struct resp_worker *worker, int descriptor)
 static void accept_client(void *arg, int descriptor)
 {
     struct resp_worker *worker = arg;
-    if (resp_door_is_full(worker->resp))
+    struct client_limits *limits = resp_door_client_limits(worker->resp);
+    if (!client_limits_admit(limits))
         turn_away(worker, descriptor);
-    else
-        resp_client_new(worker, descriptor);
+    else if (!resp_client_new(worker, descriptor))
+        client_limits_leave(limits);
 }
 
 /* ---- what others ask of us ---- */
@@ -177,6 +190,7 @@ enum err resp_worker_start(struct resp_worker *worker, struct loop *loop,
     enum err err = pass_start(&worker->pass, loop, error);
     if (err)
         return err;
+    client_share_init(&worker->share, resp_door_client_limits(worker->resp), &worker->pass);
     worker->listener = listener_open(loop, &mine, error);
     if (!worker->listener)
         return error ? error->code : ERR_IO;
@@ -194,6 +208,9 @@ void resp_worker_done(struct resp_worker *worker)
     pass_stop(&worker->pass);
     resp_pubsub_free(worker->pubsub);
     bury_dead(worker);
+    if (worker->loop)
+        conn_close_lingering(worker->loop);
+    client_share_done(&worker->share);
 
     listener_close(worker->listener);
     loop_hook_free(worker->hook);

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "base/lock.h"
+#include "door/pass/client_limits.h"
 #include "door/pass/pass.h"
 #include "door/resp/resp.h"
 #include "door/resp/resp_client.h"
@@ -54,6 +55,7 @@ struct resp_worker {
 
     struct resp_parser parser;
     struct pass pass;
+    struct client_share share;  /* what its clients use */
     struct resp_client *dead;   /* closed, and still named by something */
     struct resp_pubsub *pubsub; /* owned */
 

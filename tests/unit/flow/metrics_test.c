@@ -190,6 +190,8 @@ static void fill_door(struct metrics_door *door, const char *name, uint64_t by)
         .protocol_errors = 12 * by,
         .auth_failures = 13 * by,
         .timeouts = 14 * by,
+        .evicted = 15 * by,
+        .buffer_bytes = 16 * by,
     };
     histogram_observe(&door->read_time, 30000, 120 * by);
     histogram_observe(&door->read_time, 7000000000, 3 * by);

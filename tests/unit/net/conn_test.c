@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -22,11 +23,19 @@ struct echo {
     int accepted;
     int passes;
     bool finish;
+    int closed; /* those that have lingered */
 };
 
 static void count_pass(void *arg)
 {
     ((struct echo *)arg)->passes++;
+}
+
+static void echo_closed(void *arg)
+{
+    struct echo *echo = arg;
+    echo->closed++;
+    loop_stop(echo->loop);
 }
 
 static void echo_ready(void *arg, int what)
@@ -45,10 +54,8 @@ static void echo_ready(void *arg, int what)
     }
     assert_int_equal(conn_write(echo->conn, (struct slice){bytes, (size_t)got}), got);
     if (echo->finish) {
-        conn_finish(echo->conn);
-        conn_close(echo->conn);
+        conn_finish(echo->conn, echo_closed, echo);
         echo->conn = NULL;
-        loop_stop(echo->loop);
     }
 }
 
@@ -88,6 +95,12 @@ static int connect_to(uint16_t port)
     return descriptor;
 }
 
+static void *run_echo(void *arg)
+{
+    loop_run(((struct echo *)arg)->loop);
+    return NULL;
+}
+
 TEST(what_is_sent_comes_back)
 {
     struct echo echo;
@@ -113,9 +126,36 @@ TEST(last_words_arrive_although_the_other_side_goes_on_talking)
     char bytes[1000];
     memset(bytes, 'x', sizeof(bytes));
     assert_int_equal(write(client, bytes, sizeof(bytes)), sizeof(bytes)); /* more than is read */
-    loop_run(echo.loop);
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, run_echo, &echo), 0);
     assert_int_equal(read(client, bytes, sizeof(bytes)), 100);
+    for (int i = 0; i < 1000; i++) /* no longer heard, and no reason for a reset */
+        assert_int_equal(send(client, bytes, sizeof(bytes), MSG_NOSIGNAL), sizeof(bytes));
     assert_int_equal(read(client, bytes, sizeof(bytes)), 0);
+    assert_int_equal(send(client, bytes, sizeof(bytes), MSG_NOSIGNAL), sizeof(bytes));
+    close(client);
+    pthread_join(thread, NULL);
+    assert_int_equal(echo.closed, 1);
+    echo_close(&echo);
+}
+
+TEST(a_connection_that_lingers_is_closed_with_its_loop)
+{
+    struct echo echo;
+    echo_open(&echo, "127.0.0.1");
+    echo.finish = true;
+    int client = connect_to(listener_port(echo.listener));
+    char bytes[10] = "x";
+    assert_int_equal(write(client, bytes, 1), 1);
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, run_echo, &echo), 0);
+    assert_int_equal(read(client, bytes, sizeof(bytes)), 1);
+    assert_int_equal(read(client, bytes, sizeof(bytes)), 0);
+    loop_stop(echo.loop);
+    pthread_join(thread, NULL);
+    assert_int_equal(echo.closed, 0);
+    conn_close_lingering(echo.loop);
+    assert_int_equal(echo.closed, 1);
     close(client);
     echo_close(&echo);
 }
@@ -126,6 +166,7 @@ TEST(addresses_are_told_as_people_write_them)
     echo_open(&echo, "127.0.0.1");
     int client = connect_to(listener_port(echo.listener));
     assert_int_equal(write(client, "x", 1), 1);
+    shutdown(client, SHUT_WR);
     echo.finish = true;
     struct sockaddr_in own;
     socklen_t size = sizeof(own);
@@ -237,6 +278,7 @@ TEST(without_descriptors_newcomers_are_turned_away_and_the_loop_rests)
 
 RUN(cmocka_unit_test(what_is_sent_comes_back),
     cmocka_unit_test(last_words_arrive_although_the_other_side_goes_on_talking),
+    cmocka_unit_test(a_connection_that_lingers_is_closed_with_its_loop),
     cmocka_unit_test(addresses_are_told_as_people_write_them),
     cmocka_unit_test(a_port_that_somebody_has_is_refused),
     cmocka_unit_test(an_address_that_is_none_is_refused),

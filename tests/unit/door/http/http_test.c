@@ -5,12 +5,14 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -130,7 +132,9 @@ struct scene {
     struct waker *let_go_last;
     atomic_int let_go_lasts; /* so often */
     struct waker *measure;
-    atomic_int blocks;
+    atomic_int blocks;  /* -1: it has not been looked at yet */
+    size_t input_bytes; /* as of the last look */
+    int auth_holds;
     pthread_t thread;
     atomic_int drained;
 };
@@ -193,6 +197,51 @@ static void drained(void *arg, unsigned worker)
     assert_int_equal(worker, 0);
     atomic_fetch_add(&scene->drained, 1);
     loop_stop(scene->loop);
+}
+
+static void measure(void *arg)
+{
+    struct scene *scene = arg;
+    size_t blocks = 0;
+    const struct http_worker *worker = http_door_worker(scene->http, 0);
+    for (size_t size = worker->pass.gathered.room.bytes; size > 0; blocks++)
+        size -= size < ROOM_BLOCK_BYTES ? size : ROOM_BLOCK_BYTES;
+    int auth_holds = 0;
+    for (const struct http_client *client = worker->clients; client; client = client->next)
+        auth_holds += (client->base.held & HTTP_HOLD_AUTH) != 0;
+    scene->input_bytes = worker->input_bytes;
+    scene->auth_holds = auth_holds;
+    atomic_store(&scene->blocks, (int)blocks);
+}
+
+/* Looks at the worker, on its thread. */
+static void look(struct scene *scene)
+{
+    atomic_store(&scene->blocks, -1);
+    waker_wake(scene->measure);
+    while (atomic_load(&scene->blocks) < 0)
+        usleep(100);
+}
+
+static void wait_until_gathered(struct scene *scene, size_t bytes)
+{
+    for (look(scene); scene->input_bytes < bytes; look(scene))
+        usleep(100);
+}
+
+/* Clients are held after wrong passwords until the worker's tick lets go of them. */
+static void wait_until_let_go(struct scene *scene)
+{
+    for (look(scene); scene->auth_holds > 0; look(scene))
+        usleep(1000);
+}
+
+/* All that was sent has come in on the other side. */
+static void wait_until_arrived(int client)
+{
+    int left;
+    while (ioctl(client, SIOCOUTQ, &left) == 0 && left > 0)
+        usleep(100);
 }
 
 static void stop(struct scene *scene)
@@ -485,8 +534,9 @@ TEST(bodies_that_are_not_whole_are_bounded_all_together)
                 break;
             sent += (size_t)more;
         }
-        usleep(20000);
-        if (i >= 2) { /* two halves fill it */
+        if (i < 2) {
+            wait_until_gathered(scene, (size_t)(i + 1) * 500000);
+        } else { /* two halves fill it */
             assert_int_equal(hear(clients[i]), 429);
             close(clients[i]);
         }
@@ -671,7 +721,8 @@ TEST(lines_for_which_there_was_no_room_go_on_in_the_next_pass)
     for (unsigned i = 0; i < singles; i++)
         size += (size_t)snprintf(few + size, sizeof(few) - size, "%s", GET("a"));
     say(others[4], few);
-    usleep(20000);
+    for (int i = 0; i < 5; i++)
+        wait_until_arrived(others[i]);
     atomic_store(&scene->hot.pause, 0);
     assert_int_equal(hear(client), 200);
     assert_int_equal(count_lines(), 2100);
@@ -779,7 +830,7 @@ TEST(a_body_that_is_too_much_is_refused_in_its_turn)
     for (int i = 0; i < 18 && send(other, text, 60000, MSG_NOSIGNAL) == 60000; i++)
         usleep(1000);
     wait_until_held(scene, 2); /* it is refused itself, which is out as well */
-    sleep(2);                  /* the tick lets go of the first */
+    wait_until_let_go(scene);  /* the first */
     assert_int_equal(atomic_load(&scene->hot.held_count), 2);
     atomic_store(&scene->hot.holds, false);
     waker_wake(scene->let_go);
@@ -812,23 +863,10 @@ static void empty_errands(struct scene *scene, const int *clients)
     }
 }
 
-static void measure(void *arg)
-{
-    struct scene *scene = arg;
-    size_t blocks = 0;
-    const struct pass *pass = &http_door_worker(scene->http, 0)->pass;
-    for (size_t size = pass->gathered.room.bytes; size > 0; blocks++)
-        size -= size < ROOM_BLOCK_BYTES ? size : ROOM_BLOCK_BYTES;
-    atomic_store(&scene->blocks, (int)blocks);
-}
-
 /* Blocks of memory that what was read and gathered lies in. */
 static int count_blocks(struct scene *scene)
 {
-    atomic_store(&scene->blocks, -1);
-    waker_wake(scene->measure);
-    while (atomic_load(&scene->blocks) < 0)
-        usleep(100);
+    look(scene);
     return atomic_load(&scene->blocks);
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/memory.h"
 #include "door/pass/channels.h"
+#include "door/pass/client_limits.h"
 #include "flow/relay.h"
 #include "unit/test.h"
 
@@ -1282,25 +1283,58 @@ static void tell(void *arg)
     (void)arg;
 }
 
-static void tell_listener(void *arg, const struct subscription *one)
+/* What is written is heard at once by all who listen there. */
+static void write_change(void *arg, const struct channel *channel, unsigned form,
+                         const struct op *op, struct buffer *to)
 {
-    const struct op *op = arg;
+    (void)arg;
+    (void)form;
+    (void)to;
     char text[32];
     snprintf(text, sizeof(text), "%c%lld ", op->id.data[0], (long long)op->value.small);
-    say(one->client, text);
+    for (const struct subscription *one = channel->subscriptions; one; one = one->next_of_channel)
+        say(one->client, text);
+}
+
+static void deliver(void *arg, const struct subscription *one)
+{
+    (void)arg;
+    (void)one;
 }
 
 static void answer_tell(void *to, const struct pass_request *request, struct op *ops)
 {
     (void)to;
-    channels_visit(request->extra, ops, tell_listener, ops);
+    channels_tell(request->extra, ops);
 }
+
+static struct client_limits limits;
+static struct client_share share;
+static struct fanout_queue queue; /* nothing is ever delivered */
 
 static struct channels *channels_of(struct rig *rig)
 {
+    static const struct channels_door own = {
+        .tell = tell,
+        .answer = answer_tell,
+        .write = write_change,
+        .deliver = deliver,
+        .forms = 1,
+        .bytes_max = 1 << 20,
+    };
     struct channels *channels = memory_take_zeroed(sizeof(*channels));
-    channels_init(channels, &rig->pass, 0, tell, answer_tell, channels);
+    client_limits_init(&limits, 1, 0, 0);
+    client_share_init(&share, &limits, &rig->pass);
+    channels_init(channels, &rig->pass, 0, &share, &own, channels);
     return channels;
+}
+
+static void free_channels(struct channels *channels)
+{
+    channels_done(channels);
+    client_share_done(&share);
+    client_limits_done(&limits);
+    free(channels);
 }
 
 /* It has changed, and is being read. */
@@ -1316,7 +1350,7 @@ TEST(who_listens_is_told_the_newest_last)
     struct rig *rig = rig_new();
     struct channels *channels = channels_of(rig);
     struct subscription *of_a = NULL;
-    channels_subscribe(channels, &rig->a, &of_a, SLICE("x"), false);
+    channels_subscribe(channels, &rig->a, &queue, &of_a, SLICE("x"), false);
     rig->hot.late = true;
     rig->hot.youngest_first = true;
     change(rig, channels, SLICE("x"));
@@ -1334,8 +1368,7 @@ TEST(who_listens_is_told_the_newest_last)
     pass_end(&rig->pass);
     assert_string_equal(rig->a.text, "x1 x3 ");
     channels_unsubscribe(channels, &of_a);
-    channels_done(channels);
-    free(channels);
+    free_channels(channels);
     rig_free(rig);
 }
 
@@ -1345,8 +1378,8 @@ TEST(to_a_pattern_what_was_overtaken_is_read_again)
     struct channels *channels = channels_of(rig);
     struct subscription *of_a = NULL;
     struct subscription *of_b = NULL;
-    channels_subscribe(channels, &rig->a, &of_a, SLICE("*"), true);
-    channels_subscribe(channels, &rig->b, &of_b, SLICE("x"), false);
+    channels_subscribe(channels, &rig->a, &queue, &of_a, SLICE("*"), true);
+    channels_subscribe(channels, &rig->b, &queue, &of_b, SLICE("x"), false);
     rig->hot.late = true;
     rig->hot.youngest_first = true;
     change(rig, channels, SLICE("x"));
@@ -1362,8 +1395,7 @@ TEST(to_a_pattern_what_was_overtaken_is_read_again)
     assert_string_equal(rig->a.text, "y1 x3 ");
     channels_unsubscribe(channels, &of_a);
     channels_unsubscribe(channels, &of_b);
-    channels_done(channels);
-    free(channels);
+    free_channels(channels);
     rig_free(rig);
 }
 
@@ -1372,7 +1404,7 @@ TEST(what_was_cold_is_told_as_new_as_when_it_was_read_again)
     struct rig *rig = rig_new();
     struct channels *channels = channels_of(rig);
     struct subscription *of_a = NULL;
-    channels_subscribe(channels, &rig->a, &of_a, SLICE("?x"), false);
+    channels_subscribe(channels, &rig->a, &queue, &of_a, SLICE("?x"), false);
     change(rig, channels, SLICE("?x"));
     rig->hot.late = true;
     rig->hot.youngest_first = true;
@@ -1384,8 +1416,7 @@ TEST(what_was_cold_is_told_as_new_as_when_it_was_read_again)
     pass_end(&rig->pass);
     assert_string_equal(rig->a.text, "?1 ");
     channels_unsubscribe(channels, &of_a);
-    channels_done(channels);
-    free(channels);
+    free_channels(channels);
     rig_free(rig);
 }
 
@@ -1394,7 +1425,7 @@ TEST(a_change_that_nobody_could_ask_for_is_asked_for_later)
     struct rig *rig = rig_new();
     struct channels *channels = channels_of(rig);
     struct subscription *of_a = NULL;
-    channels_subscribe(channels, &rig->a, &of_a, SLICE("x"), false);
+    channels_subscribe(channels, &rig->a, &queue, &of_a, SLICE("x"), false);
     rig->hot.late = true;
     struct client *others = memory_take_zeroed(PASS_PROMPT * sizeof(*others));
     for (size_t i = 0; i < PASS_PROMPT; i++) {
@@ -1414,8 +1445,7 @@ TEST(a_change_that_nobody_could_ask_for_is_asked_for_later)
     rig->hot.decided_count = 1;
     pass_end(&rig->pass);
     channels_unsubscribe(channels, &of_a);
-    channels_done(channels);
-    free(channels);
+    free_channels(channels);
     rig_free(rig);
     free(others);
 }

@@ -1,0 +1,56 @@
+/* auth_throttle.h - how often passwords may be guessed, by where they come from.
+ *
+ * A source is an IPv4 address, or the first 64 bits of an IPv6 one. AUTH_FREE wrong passwords of a
+ * source are free; from then on a password from there is looked at every AUTH_EVERY_MS, whether it
+ * is right or wrong: an answer that comes at once for the right one would tell as much as the
+ * answer itself. Passwords wait for their turn, for AUTH_WAIT_MS at most; what would have to wait
+ * longer is refused without having been looked at. A source that is quiet for that time is free
+ * again. New connections change nothing, since sources are remembered here, for all listeners
+ * together, in a table of a fixed size.
+ *
+ * Any thread. */
+#ifndef DOOR_PASS_AUTH_THROTTLE_H
+#define DOOR_PASS_AUTH_THROTTLE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/lock.h"
+
+#define AUTH_FREE     10u
+#define AUTH_EVERY_MS 50u
+#define AUTH_WAIT_MS  5000u
+#define AUTH_SOURCES  4096u
+#define AUTH_NEVER    UINT64_MAX
+
+struct auth_source {
+    uint64_t network;
+    uint64_t debt_ms; /* when all its guesses so far are paid for; loop clock */
+};
+
+struct auth_throttle {
+    struct lock lock; /* of what follows */
+    uint64_t key;     /* of the hash */
+    struct auth_source sources[AUTH_SOURCES];
+};
+
+/* What a connection knows of its next password. */
+struct auth_turn {
+    uint64_t at_ms;   /* it is looked at then; 0 = it does not wait */
+    bool is_granted;  /* it may be looked at now */
+    bool is_paid_for; /* its place was counted when it began to wait */
+};
+
+void auth_throttle_init(struct auth_throttle *throttle, uint64_t key);
+void auth_throttle_done(struct auth_throttle *throttle);
+
+/* Asks to have a password from `network` looked at: 0 = now (the turn is granted), or after so many
+ * milliseconds, when this is to be called again; AUTH_NEVER = it is to be refused. */
+uint64_t auth_throttle_wait(struct auth_throttle *throttle, uint64_t network, uint64_t now_ms,
+                            struct auth_turn *turn);
+
+/* The password was looked at, and was right or wrong: the turn is over. */
+void auth_throttle_used(struct auth_throttle *throttle, uint64_t network, uint64_t now_ms,
+                        bool was_right, struct auth_turn *turn);
+
+#endif

@@ -1,0 +1,82 @@
+#include "door/pass/auth_throttle.h"
+
+#include "unit/test.h"
+
+#define HERE  UINT64_C(1)
+#define THERE UINT64_C(2)
+
+static struct auth_throttle throttle;
+
+/* A guess on a connection of its own: how long it waits before it is looked at. */
+static uint64_t guess(uint64_t network, uint64_t now_ms, bool is_right)
+{
+    struct auth_turn turn = {0};
+    uint64_t wait_ms = auth_throttle_wait(&throttle, network, now_ms, &turn);
+    if (wait_ms == AUTH_NEVER)
+        return AUTH_NEVER;
+    if (wait_ms > 0) {
+        assert_int_equal(auth_throttle_wait(&throttle, network, now_ms + wait_ms - 1, &turn), 1);
+        assert_int_equal(auth_throttle_wait(&throttle, network, now_ms + wait_ms, &turn), 0);
+    }
+    assert_true(turn.is_granted);
+    auth_throttle_used(&throttle, network, now_ms + wait_ms, is_right, &turn);
+    return wait_ms;
+}
+
+TEST(some_wrong_passwords_are_free_and_further_ones_wait_whatever_the_connection)
+{
+    auth_throttle_init(&throttle, 7);
+    for (unsigned i = 0; i < AUTH_FREE; i++)
+        assert_int_equal(guess(HERE, 1000, false), 0);
+    for (unsigned i = 1; i <= 10; i++)
+        assert_int_equal(guess(HERE, 1000, false), i * AUTH_EVERY_MS);
+    assert_int_equal(guess(THERE, 1000, false), 0);
+    auth_throttle_done(&throttle);
+}
+
+TEST(a_right_password_waits_its_turn_and_is_never_held_up_for_long)
+{
+    auth_throttle_init(&throttle, 7);
+    for (unsigned i = 0; i < AUTH_FREE + 20; i++)
+        (void)guess(HERE, 1000, false);
+    assert_in_range(guess(HERE, 1000, true), 1, AUTH_WAIT_MS);
+    assert_int_equal(guess(HERE, 1000 + AUTH_WAIT_MS, true), 0);
+    auth_throttle_done(&throttle);
+}
+
+TEST(right_passwords_cost_nothing)
+{
+    auth_throttle_init(&throttle, 7);
+    for (unsigned i = 0; i < 1000; i++)
+        assert_int_equal(guess(HERE, 1000, true), 0);
+    assert_int_equal(guess(HERE, 1000, false), 0);
+    auth_throttle_done(&throttle);
+}
+
+TEST(a_flood_is_looked_at_at_a_rate_and_the_rest_is_refused)
+{
+    auth_throttle_init(&throttle, 7);
+    unsigned looked_at = 0;
+    for (uint64_t now_ms = 1000; now_ms < 21000; now_ms++)
+        looked_at += guess(HERE, now_ms, false) != AUTH_NEVER;
+    assert_in_range(looked_at, 20000 / AUTH_EVERY_MS, (20000 + AUTH_WAIT_MS) / AUTH_EVERY_MS + 20);
+    assert_int_equal(guess(HERE, 21000 + 2 * AUTH_WAIT_MS, true), 0);
+    auth_throttle_done(&throttle);
+}
+
+TEST(many_sources_take_no_more_memory_and_do_not_free_the_one_that_guesses)
+{
+    auth_throttle_init(&throttle, 7);
+    for (unsigned i = 0; i < AUTH_FREE + 20; i++)
+        (void)guess(HERE, 1000, false);
+    for (uint64_t network = 100; network < 100000; network++)
+        assert_int_equal(guess(network, 1000, false), 0);
+    assert_in_range(guess(HERE, 1000, false), 1, AUTH_WAIT_MS);
+    auth_throttle_done(&throttle);
+}
+
+RUN(cmocka_unit_test(some_wrong_passwords_are_free_and_further_ones_wait_whatever_the_connection),
+    cmocka_unit_test(a_right_password_waits_its_turn_and_is_never_held_up_for_long),
+    cmocka_unit_test(right_passwords_cost_nothing),
+    cmocka_unit_test(a_flood_is_looked_at_at_a_rate_and_the_rest_is_refused),
+    cmocka_unit_test(many_sources_take_no_more_memory_and_do_not_free_the_one_that_guesses))
