@@ -317,6 +317,59 @@ class Batches(Shared):
         self.assertTrue(all(line["repeated"] for line in again))
         self.assertEqual(self.web.get(f"/v1/counters/{self.id}").json["value"], "3000")
 
+    def value(self, name=""):
+        answer = self.web.get(f"/v1/counters/{self.id}{name}")
+        return int(answer.json["value"]) if answer.status == 200 else None
+
+    def test_a_batch_with_a_wrong_key_or_region_is_refused_before_its_first_line(self):
+        lines = [{"op": "add", "id": self.id}, {"op": "add", "id": self.id, "key": "own"}]
+        for headers in ({"Idempotency-Key": ""}, {"Idempotency-Key": '""'},
+                        {"Idempotency-Key": "k" * 129}, {"Tally-Region": "r" * 65}):
+            for batch in (lines, [], [{"op": "get", "id": self.id}]):
+                with self.subTest(headers=headers, lines=len(batch)):
+                    self.assertEqual(self.web.batch(batch, headers).status, 400)
+        self.assertIsNone(self.value())
+
+    def test_the_longest_key_of_a_batch_counts_for_each_of_its_lines(self):
+        for size in (1, 125, 126, 127, 128):
+            key = {"Idempotency-Key": "k" * size}
+            lines = [{"op": "add", "id": f"{self.id}{size}"} for _ in range(12)]
+            first, again = (self.web.batch(lines, key).lines for _ in range(2))
+            self.assertEqual([line["status"] for line in first + again], [200] * 24)
+            self.assertFalse(any("repeated" in line for line in first))
+            self.assertTrue(all(line["repeated"] for line in again))
+            self.assertEqual(self.value(size), 12)
+
+    def test_the_key_of_a_batch_is_not_that_of_a_single_write(self):
+        key = {"Idempotency-Key": self.id[:50]}
+        self.web.batch([{"op": "add", "id": self.id}], key)
+        single = self.web.post(f"/v1/counters/{self.id}/add", {"delta": 1},
+                               {"Idempotency-Key": self.id[:50] + ":1"})
+        self.assertFalse(single.json["repeated"])
+        line = {"op": "add", "id": self.id, "key": self.id[:50] + ":2"}
+        self.assertNotIn("repeated", self.web.batch([line]).lines[0])
+        self.assertEqual(self.value(), 3)
+        tallyd.wait_until(lambda: self.web.get("/v1/status").json["pipeline"]["lag_events"] == 0, 20,
+                          "the store has everything")
+        events = self.web.get(f"/v1/counters/{self.id}/events").json["events"]
+        derived = events[-1]["key"]
+        self.assertRegex(derived, "^\x01[0-9a-f]{32}:1$")
+        for wrong in (derived, "\x01"):  # nobody else can send such a key
+            line = self.web.batch([{"op": "add", "id": self.id, "key": wrong}]).lines[0]
+            self.assertEqual(line["status"], 400)
+            with (self.shared.connect() as client,
+                  self.assertRaisesRegex(tallyd.ReplyError, "does not begin with byte 01")):
+                client.call("COUNTER.ADD", self.id, "1", "ID", wrong)
+
+    def test_the_region_of_a_batch_is_that_of_lines_without_one(self):
+        lines = [{"op": "add", "id": self.id}, {"op": "add", "id": self.id, "region": "us"}]
+        self.web.batch(lines * 2000, {"Tally-Region": "eu"})
+        tallyd.wait_until(lambda: self.web.get("/v1/status").json["pipeline"]["lag_events"] == 0, 20,
+                          "the store has everything")
+        events = self.web.get(f"/v1/counters/{self.id}/events?limit=4000").json["events"]
+        self.assertEqual({event["region"] for event in events[0::2]}, {"us"})
+        self.assertEqual({event["region"] for event in events[1::2]}, {"eu"})
+
     def test_its_limits(self):
         self.assertEqual(self.web.batch([]).body, b"")
         wrong = self.web.ask("POST", "/v1/batch", b"{}", web.JSON)
@@ -325,6 +378,24 @@ class Batches(Shared):
             raw.send(b"POST /v1/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
                      b"application/x-ndjson\r\nContent-Length: 8388609\r\n\r\n")
             self.assertEqual(raw.read().status, 413)
+
+
+class SmallAnswers(Shared):
+    flags = ("--max-output", "64KiB")
+
+    def test_no_line_is_run_whose_answer_cannot_be_sent(self):
+        big = "9" * 800
+        lines = [{"op": "set", "id": f"{self.id}{n}", "value": big} for n in range(500)]
+        answers = self.web.batch(lines).lines
+        last = answers.pop()
+        self.assertEqual((last["line"], last["status"], last["type"]),
+                         (len(answers) + 1, 413, "/problems/too-large"))
+        self.assertGreater(len(answers), 40)
+        self.assertEqual([answer["line"] for answer in answers], list(range(1, len(answers) + 1)))
+        self.assertTrue(all(answer["value"] == big for answer in answers))
+        for n in (0, len(answers) - 1):
+            self.assertEqual(self.web.get(f"/v1/counters/{self.id}{n}").json["value"], big)
+        self.assertEqual(self.web.get(f"/v1/counters/{self.id}{len(answers)}").status, 404)
 
 
 class Protocol(Shared):

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/message.h"
+#include "core/key.h"
 #include "door/http/http_door.h"
 #include "door/http/http_worker.h"
 
@@ -236,6 +237,18 @@ static const char *surplus(const struct http_call *call)
     return NULL;
 }
 
+/* The headers of a write, also where it has no op, or none yet. False with an error. */
+static bool has_good_write_headers(const struct http_call *call, struct error *error)
+{
+    if (!(call->route->flags & HTTP_ROUTE_WRITE))
+        return true;
+    if (call->key.data && key_check(call->key, error))
+        return false;
+    return call->region.size <= LIMIT_REGION_BYTES ||
+           !error_set(error, ERR_TOO_LARGE, "a region of %zu bytes: more than %u",
+                      call->region.size, LIMIT_REGION_BYTES);
+}
+
 /* The order is that of what may be known to whom. */
 static void handle(struct http_call *call, const struct http_match *match)
 {
@@ -255,6 +268,7 @@ static void handle(struct http_call *call, const struct http_match *match)
         return;
     }
     const char *fault;
+    struct error error;
     call->route = match->route;
     if (!(call->route && call->route->flags & HTTP_ROUTE_OPEN) && !is_known(client)) {
         note_stranger(client);
@@ -271,6 +285,8 @@ static void handle(struct http_call *call, const struct http_match *match)
                        "the path is not percent-encoded UTF-8 without zero bytes");
     } else if ((fault = take_ack(call)) || (fault = surplus(call))) {
         http_call_fail(call, HTTP_PROBLEM_INVALID, "%s", fault);
+    } else if (!has_good_write_headers(call, &error)) {
+        http_call_fail_with(call, &error);
     } else if (!has_good_type(call, request)) {
         http_call_fail(call, HTTP_PROBLEM_BAD_TYPE, NULL);
     } else {
@@ -343,15 +359,6 @@ bool http_call_may_send(struct http_client *client)
 }
 
 /* ---- in a handler ---- */
-
-bool http_call_check_key(struct http_call *call)
-{
-    if (!call->key.data || (call->key.size >= 1 && call->key.size <= LIMIT_KEY_BYTES))
-        return true;
-    http_call_fail(call, HTTP_PROBLEM_INVALID, "an idempotency key has 1 to %u bytes",
-                   LIMIT_KEY_BYTES);
-    return false;
-}
 
 void *http_call_alloc(struct http_call *call, size_t size)
 {

@@ -81,9 +81,6 @@ struct op *http_call_op(struct http_call *call, enum op_kind kind, struct slice 
 /* Room for the counts of an op, for all kinds. */
 int64_t *http_call_counts(struct http_call *call);
 
-/* The size of the key, where no op is run. False: it has failed. */
-bool http_call_check_key(struct http_call *call);
-
 /* Memory until the call is answered. */
 void *http_call_alloc(struct http_call *call, size_t size);
 

@@ -546,7 +546,7 @@ static void hand_in_write(struct http_call *call, struct page_job *job, enum htt
 
 static void ask_letter(struct http_call *call, http_find_fn *find, enum http_verb verb)
 {
-    struct page_job *job = http_call_check_key(call) ? new_letter_job(call, find) : NULL;
+    struct page_job *job = new_letter_job(call, find);
     if (job)
         hand_in_write(call, job, verb);
 }
@@ -563,7 +563,7 @@ void http_letter_discard(struct http_call *call)
 
 static void ask_all_letters(struct http_call *call, http_find_fn *find, enum http_verb verb)
 {
-    if (!has_no_query(call) || !http_call_check_key(call))
+    if (!has_no_query(call))
         return;
     struct page_job *job = new_job(call, find, (struct slice){NULL, 0});
     job->is_all = true;

@@ -36,7 +36,7 @@ static void answer_start(struct http_call *call, struct op *ops)
 static void start(struct http_call *call, enum desk_task_kind kind, struct slice what, bool repair)
 {
     struct http_start task = {.desk = desk_of(call), .kind = kind, .what = what, .repair = repair};
-    if (!task.desk || !http_call_check_key(call))
+    if (!task.desk)
         return;
     bool repeated;
     struct http *http = call->client->worker->http;
