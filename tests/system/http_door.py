@@ -398,6 +398,52 @@ class SmallAnswers(Shared):
         self.assertEqual(self.web.get(f"/v1/counters/{self.id}{len(answers)}").status, 404)
 
 
+class Kinds(Shared):
+    kinds = "abcdefghijklmnop"
+    flags = ("--kinds", ",".join(kinds))
+
+    def test_the_tag_of_an_item_covers_all_of_its_counts(self):
+        path = f"/v1/items/{self.id}"
+        for kind in self.kinds:  # more digits than a tag has room for
+            self.web.batch([{"op": "react", "item": self.id, "user": f"{kind}{n}", "kind": kind}
+                            for n in range(1000)])
+        seen = self.web.get(path)
+        for kind in self.kinds:
+            self.web.put(f"{path}/reactions/new-{kind}", {"kind": kind})
+            changed = self.web.ask("GET", path, headers={"If-None-Match": seen.headers["etag"]})
+            self.assertEqual(changed.status, 200)
+            self.assertEqual(self.web.ask("GET", path, headers={
+                "If-None-Match": changed.headers["etag"]}).status, 304)
+            seen = changed
+
+
+class OtherKinds(tallyd.Case):
+    def test_the_tag_of_an_item_knows_which_kind_a_count_is_of(self):
+        tags = {}
+        for kinds in ("like,dislike", "dislike,like", "like,love", "love,like"):
+            server = self.server("--kinds", kinds)
+            client = web.Web(server.http_port)
+            self.addCleanup(client.close)
+            for kind in kinds.split(","):
+                client.put(f"/v1/items/a/reactions/{kind}", {"kind": kind})
+            read = client.ask("GET", "/v1/items/a", headers={"If-None-Match": ", ".join(tags) or '"x"'})
+            self.assertEqual(read.status, 200)
+            tags[read.headers["etag"]] = kinds
+            server.stop()
+        self.assertEqual(len(tags), 4)
+
+    def test_a_kind_may_be_called_none(self):
+        server = self.server("--kinds", "none,some")
+        client = web.Web(server.http_port)
+        self.addCleanup(client.close)
+        path = "/v1/items/a/reactions/ann"
+        nothing = client.get(path)
+        self.assertIsNone(nothing.json["reaction"])
+        client.put(path, {"kind": "none"})
+        read = client.ask("GET", path, headers={"If-None-Match": nothing.headers["etag"]})
+        self.assertEqual((read.status, read.json["reaction"]), (200, "none"))
+
+
 class Protocol(Shared):
     def test_a_tag_spares_the_body(self):
         path = f"/v1/counters/{self.id}"
@@ -432,6 +478,18 @@ class Protocol(Shared):
         members = self.web.get(f"/v1/items/{self.id}/members").headers["etag"]
         self.web.put(f"/v1/items/{self.id}/reactions/bob")
         self.assertNotEqual(self.web.get(f"/v1/items/{self.id}/members").headers["etag"], members)
+
+    def test_the_tag_of_a_long_number_covers_all_of_it(self):
+        path = f"/v1/counters/{self.id}"
+        tags = set()
+        numbers = [a + "5" * size for size in (0, 62, 63, 64, 80, 83, 84, 85, 200, 899) for a in "123"]
+        for number in numbers:
+            self.web.post(path + "/reset", {"value": number})
+            read = self.web.ask("GET", path, headers={"If-None-Match": ", ".join(tags) or '"x"'})
+            self.assertEqual((read.status, read.json["value"]), (200, number))
+            tags.add(read.headers["etag"])
+        again = self.web.ask("GET", path, headers={"If-None-Match": read.headers["etag"]})
+        self.assertEqual(again.status, 304)
 
     def test_head_is_get_without_the_body(self):
         self.web.post(f"/v1/counters/{self.id}/add", {"delta": 3})

@@ -49,6 +49,7 @@ struct http_call {
     struct slice key;    /* data NULL = none */
     struct slice region; /* size 0 = none */
     bool must_log;       /* ?ack=log: nothing less will do */
+    bool untagged;       /* the answer may be older than one that the client has: no ETag, no 304 */
     struct slice if_none_match;
     struct slice origin;   /* that may see the answer; size 0 = none */
     struct slice security; /* headers in place of HTTP_SECURITY_USUAL; size 0 = those */
@@ -133,9 +134,10 @@ struct http_text *http_call_body(struct http_call *call);
 /* Sends it, as JSON. */
 void http_call_send(struct http_call *call, unsigned status);
 
-/* The same for a read whose content is named by `tag`: only if the client has not got
- * it already. http_call_send() of a tagged route makes a tag of all but `as_of`. */
-void http_call_send_tagged(struct http_call *call, struct slice tag);
+/* The same for a read, only if the client has not got it already. `content` differs whenever the
+ * answer differs in more than `as_of`; it is the tag itself, or its hash is if it is long.
+ * http_call_send() of a tagged route makes a tag of all but `as_of`. */
+void http_call_send_tagged(struct http_call *call, struct slice content);
 
 /* Has the client got what is named by `tag`? */
 bool http_call_has_tag(const struct http_call *call, struct slice tag);
