@@ -508,6 +508,40 @@ class Protocol(Shared):
         self.assertEqual(self.web.get("/v1/nothing").problem, "no-such-path")
         self.assertEqual(self.web.ask("DELETE", "/livez").status, 405)
 
+    def test_an_unknown_method_is_answered_like_any_other_that_is_not_there(self):
+        for method in ("PATCH", "TRACE", "FOO", "QUERY", "PROPFIND", "DESCRIBE", "get"):
+            with self.subTest(method=method):
+                answer = self.web.ask(method, "/v1/batch", b"{}", web.JSON)
+                self.assertEqual((answer.status, answer.problem), (405, "method-not-allowed"))
+                self.assertEqual(answer.headers["allow"], "POST, OPTIONS")
+                self.assertEqual(self.web.ask(method, "/v1/nothing").status, 404)
+        self.assertEqual(self.web.get("/livez").status, 200)  # on the same connection
+
+    def test_an_unknown_expectation_is_refused(self):
+        path = f"/v1/counters/{self.id}/add"
+        for wrong in ("200-ok", "100-continue, more", "x", ""):
+            with self.subTest(expect=wrong):
+                answer = self.web.post(path, {"delta": 1}, {"Expect": wrong})
+                self.assertEqual((answer.status, answer.problem), (417, "expectation-failed"))
+        self.assertEqual(self.web.get(f"/v1/counters/{self.id}").status, 404)
+        with web.Raw(self.shared.http_port) as raw:  # which is too old to know of it
+            raw.send(b"GET /livez HTTP/1.0\r\nExpect: x\r\n\r\n")
+            self.assertEqual(raw.read().status, 200)
+
+    def test_a_region_has_at_most_64_bytes_wherever_it_stands(self):
+        wrong = {"Tally-Region": "r" * 65}
+        for method, path, body in (("POST", "/v1/recounts", {}), ("POST", "/v1/audits", {}),
+                                   ("DELETE", f"/v1/users/{self.id}", None),
+                                   ("POST", "/v1/dlq/redrive", None), ("POST", "/v1/dlq/discard", None),
+                                   ("POST", "/v1/dlq/0190a0b0-0000-7000-8000-000000000000", None),
+                                   ("POST", f"/v1/counters/{self.id}/add", None),
+                                   ("PUT", f"/v1/items/{self.id}/reactions/a", None),
+                                   ("POST", "/like", {"post_id": self.id, "user_id": 1})):
+            with self.subTest(path=path):
+                answer = self.web.ask(method, path, body, wrong)
+                self.assertEqual((answer.status, answer.problem), (400, "too-long"))
+        self.assertEqual(self.web.batch([], wrong).status, 400)
+
     def test_every_answer_has_the_security_headers(self):
         for path in ("/v1/counters/none", "/livez", "/openapi.json", "/nothing"):
             headers = self.web.get(path).headers
@@ -633,6 +667,43 @@ class Protocol(Shared):
         self.assertEqual(self.web.ask("GET", "/livez", headers={"Host": "evil.example"}).problem,
                          "host-not-allowed")
 
+    def test_a_target_does_not_make_good_for_a_foreign_host(self):
+        port = self.shared.http_port
+        for target, host, status in ((f"http://localhost:{port}", f"localhost:{port}", 200),
+                                     (f"http://127.0.0.1:{port}", f"localhost:{port}", 200),
+                                     (f"http://127.0.0.1:{port}", "evil.example", 403),
+                                     ("http://evil.example", f"127.0.0.1:{port}", 403),
+                                     (f"http://evil.example@127.0.0.1:{port}", "127.0.0.1", 403)):
+            with self.subTest(target=target, host=host), web.Raw(port) as raw:
+                raw.send(f"GET {target}/v1/status HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+                self.assertEqual(raw.read().status, status)
+
+    def test_an_origin_has_a_scheme(self):
+        path = f"/v1/counters/{self.id}/add"
+        own = f"127.0.0.1:{self.shared.http_port}"
+        site = "Sec-Fetch-Site"
+        for headers, status in (({"Origin": f"http://{own}"}, 200),
+                                ({"Origin": f"https://{own}"}, 403),
+                                ({"Origin": f"ftp://{own}"}, 403),
+                                # behind a proxy that speaks TLS, said by the browser
+                                ({"Origin": f"https://{own}", site: "same-origin"}, 200),
+                                ({"Origin": f"http://{own}", site: "same-origin"}, 200),
+                                ({"Origin": f"https://{own}", site: "same-site"}, 403),
+                                ({"Origin": f"http://{own}", site: "cross-site"}, 403),
+                                ({"Origin": "https://evil.example", site: "same-origin"}, 403)):
+            with self.subTest(headers=headers):
+                self.assertEqual(self.web.post(path, headers=headers).status, status)
+        self.assertEqual(self.web.get(f"/v1/counters/{self.id}").json["value"], "3")
+
+    def test_a_page_of_another_site_cannot_begin_a_recount(self):
+        path = f"/v1/counters/{self.id}"
+        self.web.post(path + "/add")
+        self.assertEqual(self.web.get(path + "/recount").status, 405)
+        for origin in ("https://evil.example", "null"):
+            answer = self.web.post(path + "/recount", headers={"Origin": origin})
+            self.assertEqual(answer.status, 403)
+        self.assertEqual(self.web.post(path + "/recount").status, 200)
+
     def test_scripts_of_other_sites_change_nothing(self):
         for origin in ("https://evil.example", "null", "http://localhost.evil.example"):
             answer = self.web.ask("POST", f"/v1/counters/{self.id}/add",
@@ -692,6 +763,37 @@ class Passwords(Shared):
             self.assertEqual(stranger.get(path).status, 200)
         for path in ("/metrics", "/v1/status", "/v1/nothing", "/like/count/1"):
             self.assertEqual(stranger.get(path).status, 401)
+
+    def test_strangers_are_not_told_why_a_part_is_down(self):
+        stranger = web.Web(self.shared.http_port)
+        self.addCleanup(stranger.close)
+        base = sqlite3.connect(os.path.join(self.shared.data, "tally.db"), timeout=20,
+                               isolation_level=None)
+        base.execute("BEGIN EXCLUSIVE")
+        try:
+            self.web.post(f"/v1/counters/{self.id}/add")
+            def line_of(client, headers=None):
+                text = client.ask("GET", "/readyz?verbose", headers=headers).body.decode()
+                return next((line for line in text.split("\n") if line.startswith("[-]")), None)
+            known = tallyd.wait_until(lambda: line_of(self.web), 60, "the store is locked")
+            self.assertRegex(known, r"^\[-\] store .*failed: .*locked")
+            hidden = "[-] store (not needed for writes) failed: who sends the password is told why"
+            self.assertEqual(line_of(stranger), hidden)
+            self.assertEqual(line_of(stranger, {"Authorization": "Bearer wrong"}), hidden)
+        finally:
+            base.close()
+        self.assertEqual(stranger.get("/readyz").body, b"ready\n")
+
+    def test_a_guess_is_counted_at_open_paths_as_well(self):
+        stranger = web.Web(self.shared.http_port)
+        self.addCleanup(stranger.close)
+        def failures():
+            return int(re.search(rb'tally_auth_failures_total\{[^}]*http[^}]*\} (\d+)',
+                                 self.web.get("/metrics").body)[1])
+        before = failures()
+        for path in ("/livez", "/readyz?verbose", "/"):
+            self.assertEqual(stranger.ask("GET", path, headers={"Authorization": "Bearer x"}).status, 200)
+        self.assertEqual(failures(), before + 3)
 
     def test_strangers_may_not_send_bodies(self):
         with web.Raw(self.shared.http_port) as raw:

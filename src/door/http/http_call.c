@@ -83,6 +83,28 @@ static void note_stranger(struct http_client *client)
     }
 }
 
+/* Is `origin` the scheme and the host that the request was sent to? */
+static bool is_origin_of(struct slice origin, struct slice scheme, struct slice host)
+{
+    return origin.size > scheme.size &&
+           slice_equal_nocase((struct slice){origin.data, scheme.size}, scheme) &&
+           slice_equal_nocase((struct slice){origin.data + scheme.size, origin.size - scheme.size},
+                              host);
+}
+
+/* What is sent here is http. Behind a proxy that speaks TLS the browser knows better: it compares
+ * scheme, host and port, and no script can forge what it says about that. */
+static bool is_same_origin(struct slice origin, const struct http_request *request)
+{
+    struct slice host = request->headers[HTTP_HEADER_HOST];
+    struct slice site = request->headers[HTTP_HEADER_SEC_FETCH_SITE];
+    bool is_http = is_origin_of(origin, SLICE("http://"), host);
+    if (!site.data)
+        return is_http;
+    return slice_equal(site, SLICE("same-origin")) &&
+           (is_http || is_origin_of(origin, SLICE("https://"), host));
+}
+
 /* Scripts of other sites may not change anything: they come with an Origin that is
  * neither ours nor one of those that are allowed. */
 static bool has_good_origin(struct http_call *call, const struct http_request *request)
@@ -94,15 +116,24 @@ static bool has_good_origin(struct http_call *call, const struct http_request *r
         call->origin = origin;
         return true;
     }
-    if (request->method == HTTP_GET || request->method == HTTP_HEAD)
-        return true;
+    return request->method == HTTP_GET || request->method == HTTP_HEAD ||
+           is_same_origin(origin, request);
+}
+
+/* A browser says in Host which name it was given, and a target cannot make that good. */
+static bool has_good_host(const struct http_call *call, const struct http_request *request)
+{
+    const struct http *http = call->client->worker->http;
     struct slice host = request->headers[HTTP_HEADER_HOST];
-    for (size_t scheme = 7; scheme <= 8; scheme++) { /* http:// and https:// */
-        if (origin.size > scheme &&
-            slice_equal_nocase((struct slice){origin.data + scheme, origin.size - scheme}, host))
-            return true;
-    }
-    return false;
+    return http_door_is_host(http, host) &&
+           (request->host_sent.data == host.data || http_door_is_host(http, request->host_sent));
+}
+
+/* Is there nothing in the header that would have to be understood? */
+static bool has_good_expect(const struct http_request *request)
+{
+    struct slice expect = request->headers[HTTP_HEADER_EXPECT];
+    return !expect.data || request->is_old || slice_equal_nocase(expect, SLICE("100-continue"));
 }
 
 /* ---- what comes before the handler ---- */
@@ -254,7 +285,7 @@ static void handle(struct http_call *call, const struct http_match *match)
 {
     struct http_client *client = call->client;
     const struct http_request *request = &client->parser.request;
-    if (!http_door_is_host(client->worker->http, request->headers[HTTP_HEADER_HOST])) {
+    if (!has_good_host(call, request)) {
         http_call_fail(call, HTTP_PROBLEM_BAD_HOST, NULL);
         return;
     }
@@ -270,8 +301,10 @@ static void handle(struct http_call *call, const struct http_match *match)
     const char *fault;
     struct error error;
     call->route = match->route;
-    if (!(call->route && call->route->flags & HTTP_ROUTE_OPEN) && !is_known(client)) {
+    call->is_known = is_known(client);
+    if (!call->is_known) /* also where no password is needed: nobody tries them there */
         note_stranger(client);
+    if (!call->is_known && !(call->route && call->route->flags & HTTP_ROUTE_OPEN)) {
         http_call_fail(call, HTTP_PROBLEM_UNAUTHORIZED, NULL);
         return;
     }
@@ -287,6 +320,8 @@ static void handle(struct http_call *call, const struct http_match *match)
         http_call_fail(call, HTTP_PROBLEM_INVALID, "%s", fault);
     } else if (!has_good_write_headers(call, &error)) {
         http_call_fail_with(call, &error);
+    } else if (!has_good_expect(request)) {
+        http_call_fail(call, HTTP_PROBLEM_EXPECTATION, NULL);
     } else if (!has_good_type(call, request)) {
         http_call_fail(call, HTTP_PROBLEM_BAD_TYPE, NULL);
     } else {

@@ -43,6 +43,7 @@ struct http_call {
     bool is_head;
     bool is_old; /* HTTP/1.0 */
     bool keep_alive;
+    bool is_known;                          /* the password was given, or none is needed */
     struct slice args[HTTP_ROUTE_ARGS_MAX]; /* of the path, decoded */
     struct slice query;                     /* its bytes may be written to, as those of the body */
     struct slice body;

@@ -370,7 +370,7 @@ static void write_path(struct http_text *to, unsigned first)
     bool has_one = false;
     for (unsigned i = first; i < http_route_count; i++) {
         const struct http_route *route = &http_route_table[i];
-        if (strcmp(route->path, path) != 0 || route->flags & HTTP_ROUTE_HIDDEN)
+        if (strcmp(route->path, path) != 0)
             continue;
         if (has_one)
             HTTP_TEXT(to, ",");
@@ -383,11 +383,10 @@ static void write_path(struct http_text *to, unsigned first)
 static bool is_first(unsigned index)
 {
     for (unsigned i = 0; i < index; i++) {
-        if (!(http_route_table[i].flags & HTTP_ROUTE_HIDDEN) &&
-            strcmp(http_route_table[i].path, http_route_table[index].path) == 0)
+        if (strcmp(http_route_table[i].path, http_route_table[index].path) == 0)
             return false;
     }
-    return !(http_route_table[index].flags & HTTP_ROUTE_HIDDEN);
+    return true;
 }
 
 static void write_paths(struct http_text *to)

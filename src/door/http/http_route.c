@@ -12,7 +12,6 @@
 #define MANY   HTTP_ROUTE_MANY
 #define WRITE  HTTP_ROUTE_WRITE
 #define TAGGED HTTP_ROUTE_TAGGED
-#define HIDDEN HTTP_ROUTE_HIDDEN
 
 #define SSE    "text/event-stream"
 #define TEXT   "text/plain"
@@ -44,8 +43,8 @@ const struct http_route http_route_table[] = {
      "Adds to a counter, which begins at 0 if there is none", NULL, "Add", 200, "CounterChange"},
     {HTTP_PUT, "/v1/counters/{id}", JSON | WRITE, http_counter_create, "createCounter", "counters",
      "Makes a counter with shards, policy and floor", NULL, "Create", 201, "CounterChange"},
-    {HTTP_POST, "/v1/counters/{id}", JSON | WRITE | HIDDEN, http_counter_create,
-     "createCounterByPost", "counters", "As PUT", NULL, "Create", 201, "CounterChange"},
+    {HTTP_POST, "/v1/counters/{id}", JSON | WRITE, http_counter_create, "createCounterByPost",
+     "counters", "As PUT", NULL, "Create", 201, "CounterChange"},
     {HTTP_DELETE, "/v1/counters/{id}", WRITE, http_counter_delete, "deleteCounter", "counters",
      "Deletes a counter, or an item with all its reactions", NULL, NULL, 200, "Deletion"},
     {HTTP_POST, "/v1/counters/{id}/reset", JSON | WRITE, http_counter_reset, "resetCounter",
@@ -53,12 +52,10 @@ const struct http_route http_route_table[] = {
      "Reset", 200, "CounterChange"},
     {HTTP_GET, "/v1/counters/{id}/describe", TAGGED, http_counter_describe, "describeCounter",
      "counters", "Shards, policy, floor and times of a counter", NULL, NULL, 200, "Description"},
-    {HTTP_GET, "/v1/counters/{id}/shards", TAGGED | HIDDEN, http_counter_describe, "describeShards",
+    {HTTP_GET, "/v1/counters/{id}/shards", TAGGED, http_counter_describe, "describeShards",
      "counters", "As describe", NULL, NULL, 200, "Description"},
     {HTTP_POST, "/v1/counters/{id}/recount", ALONE, http_counter_recount, "recountCounter", "proof",
      "Adds up a counter from the log, and compares", NULL, NULL, 200, "Recount"},
-    {HTTP_GET, "/v1/counters/{id}/recount", ALONE | HIDDEN, http_counter_recount,
-     "recountCounterByGet", "proof", "As POST", NULL, NULL, 200, "Recount"},
     {HTTP_GET, "/v1/counters/{id}/events", ALONE | TAGGED, http_counter_events, "getCounterEvents",
      "proof", "The events of a counter or item, newest first", "cursor limit", NULL, 200,
      "EventPage"},
