@@ -517,6 +517,39 @@ class Protocol(Shared):
                 self.assertEqual(self.web.ask(method, "/v1/nothing").status, 404)
         self.assertEqual(self.web.get("/livez").status, 200)  # on the same connection
 
+    def test_a_write_may_ask_for_the_log_anywhere_in_its_query(self):
+        path = f"/v1/items/{self.id}/reactions/ann"
+        for query in ("kind=like&ack=log", "ack=log&kind=like", "ack=log", "&ack=log&&kind=like&",
+                      "kind=like"):
+            with self.subTest(query=query):
+                self.web.put(path)
+                answer = self.web.delete(f"{path}?{query}")
+                self.assertEqual((answer.status, answer.json["changed"]), (200, True), answer.body)
+
+    def test_ids_have_the_same_limit_in_all_calls(self):
+        self.web.put(f"/v1/items/{'i' * 256}/reactions/ann")
+        for name, status in (("i" * 256 + "%2Flike", 200), ("i" * 257, 400), ("i" * 257 + "%2Flike", 400),
+                             ("i" * 251 + "%2Fother", 400)):
+            for path in (f"/v1/counters/{name}", f"/v1/counters/{name}/events", f"/v1/events?counter={name}"):
+                with self.subTest(path=path):
+                    self.assertEqual(self.web.get(path).status, status)
+
+    def test_an_empty_pattern_is_refused(self):
+        for answer in (self.web.get("/v1/counters?match="), self.web.get("/v1/events?counter="),
+                       self.web.post("/v1/recounts", {"match": ""}),
+                       self.web.post("/v1/audits", {"match": ""}),
+                       self.web.post("/v1/recounts", {"match": "x" * 257})):
+            self.assertEqual(answer.status, 400)
+
+    def test_times_end_with_the_year_9999(self):
+        path = f"/v1/counters/{self.id}"
+        self.web.post(path + "/add")
+        for time_, status in (("9999-12-31T23:59:59.999Z", 200), ("253402300799999", 200),
+                              ("253402300800000", 400), (str(2 ** 63 - 1), 400), ("-1", 400)):
+            with self.subTest(time=time_):
+                self.assertEqual(self.web.get(f"{path}/at?time={time_}").status, status)
+                self.assertEqual(self.web.get(f"/v1/events?until={time_}").status, status)
+
     def test_an_unknown_expectation_is_refused(self):
         path = f"/v1/counters/{self.id}/add"
         for wrong in ("200-ok", "100-continue, more", "x", ""):

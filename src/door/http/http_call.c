@@ -244,10 +244,8 @@ static const char *take_ack(struct http_call *call)
             return "ack: a write may ask for log, and for nothing else";
         call->must_log = true;
         size_t before = (size_t)(begin - call->query.data);
-        memmove(begin, left.data, left.size);
+        memmove(begin, left.data, left.size); /* each with its "&" */
         call->query.size = before + left.size;
-        if (left.size == 0 && before > 0)
-            call->query.size--; /* the "&" before it */
         return NULL;
     }
     return NULL;

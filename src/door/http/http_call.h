@@ -124,6 +124,9 @@ bool http_call_int(struct http_call *call, const struct http_json *object, const
 bool http_call_bool(struct http_call *call, const struct http_json *object, const char *name,
                     bool *value);
 
+/* The size of a pattern. False: it has failed. */
+bool http_call_check_match(struct http_call *call, struct slice match);
+
 /* The number of a kind; fails if there is none of that name. */
 bool http_call_kind(struct http_call *call, struct slice name, uint8_t *ret_kind);
 

@@ -329,6 +329,8 @@ void http_counters_list(struct http_call *call)
         return;
     }
 
+    if (values[1].data && !http_call_check_match(call, values[1]))
+        return;
     struct match_job *job =
         (struct match_job *)http_job_new(call, sizeof(*job), find_matches, values[1]);
     job->kinds = call->client->worker->service->kinds;

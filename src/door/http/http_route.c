@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <llhttp.h>
+#include <string.h>
 
 #include "door/http/http_handlers.h"
 
@@ -145,10 +146,13 @@ void http_routes_init(struct http_routes *routes)
                    "raise HTTP_ROUTES_MAX");
     for (unsigned i = 0; i < http_route_count; i++) {
         struct http_route_parts *parts = &routes->parts[i];
+        parts->first = 0;
         parts->count = http_url_split(slice_of(http_route_table[i].path), parts->segments);
         assert(parts->count <= HTTP_URL_SEGMENTS_MAX);
         for (unsigned s = 0; s < parts->count; s++)
             parts->is_arg[s] = parts->segments[s].size > 0 && parts->segments[s].data[0] == '{';
+        while (strcmp(http_route_table[parts->first].path, http_route_table[i].path) != 0)
+            parts->first++;
     }
 }
 
@@ -181,10 +185,13 @@ void http_routes_find(const struct http_routes *routes, unsigned method, struct 
     unsigned wanted = method == HTTP_HEAD ? HTTP_GET : method;
     ret_match->route = NULL;
     ret_match->methods = 0;
+    unsigned first = http_route_count; /* of the path that fits; none yet */
     for (unsigned i = 0; i < http_route_count; i++) {
         const struct http_route_parts *parts = &routes->parts[i];
-        if (parts->count != count || !fits(parts, segments))
+        if (parts->count != count || (first != http_route_count && parts->first != first) ||
+            !fits(parts, segments))
             continue;
+        first = parts->first;
         if (http_route_table[i].method == wanted) {
             take_args(parts, segments, ret_match);
             ret_match->route = &http_route_table[i];

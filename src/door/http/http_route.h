@@ -2,7 +2,8 @@
  *
  * One table says it all; /openapi.json is written from it. A path is found by its
  * segments; where two fit, the one that names the segment wins over the one that
- * takes anything ("/v1/dlq/redrive" over "/v1/dlq/{event}"), being further up. */
+ * takes anything ("/v1/dlq/redrive" over "/v1/dlq/{event}"), being further up. It wins
+ * for all methods: what the other one takes is no method of this path. */
 #ifndef DOOR_HTTP_HTTP_ROUTE_H
 #define DOOR_HTTP_HTTP_ROUTE_H
 
@@ -55,6 +56,7 @@ extern const unsigned http_route_count;
 
 /* A route taken apart. */
 struct http_route_parts {
+    unsigned first; /* the first route of the same path */
     unsigned count;
     struct slice segments[HTTP_URL_SEGMENTS_MAX];
     bool is_arg[HTTP_URL_SEGMENTS_MAX];

@@ -45,6 +45,9 @@ TEST(named_segments_win_over_arguments)
     assert_found(HTTP_POST, "/v1/dlq/x", "redriveLetter");
     assert_found(HTTP_GET, "/video7/count", "seedVideoCount");
     assert_found(HTTP_GET, "/like/count/7", "seedLikeCount");
+    struct http_match match = find(HTTP_DELETE, "/v1/dlq/redrive");
+    assert_null(match.route);
+    assert_int_equal(match.methods, 1u << HTTP_POST);
 }
 
 /* A GET is sent by every page that somebody opens. */
