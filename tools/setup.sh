@@ -3,12 +3,12 @@
 #
 #   run       what it takes to build tallyd, and Node for its page, unless TALLY_NO_PAGE is set
 #   packages  and to test it, as far as it comes as Debian packages
-#   test      and the rest of that: other people's clients, Apache Kafka, schemathesis
+#   test      and the rest of that: other people's clients, Apache Kafka, Python programs
 #   check     and to lint, format and fuzz it
 #   bench     what it takes to measure it against others
 #
 # Looks first, so that it takes a moment when nothing is missing. Debian packages
-# need root or sudo; Kafka comes from Maven Central, schemathesis from PyPI.
+# need root or sudo; Kafka comes from Maven Central, Python programs from PyPI.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -139,11 +139,11 @@ setup_clients() {
 }
 
 # Into an environment of its own, in the versions and with the hashes of the list.
-setup_schemathesis() {
-    list=tests/system/schemathesis/requirements.txt
-    to=build/schemathesis
+setup_venv() {
+    list=tests/system/requirements.txt
+    to=build/venv
     ! cmp -s $list $to/installed.txt || return 0
-    say "installing schemathesis into $to"
+    say "installing the Python programs of $list into $to"
     python=/usr/bin/python3
     [ -x $python ] || python=python3
     rm -rf $to
@@ -151,7 +151,7 @@ setup_schemathesis() {
         --require-hashes --only-binary :all: -r $list; then
         cp $list $to/installed.txt
     else
-        say "without schemathesis its test is skipped, or fails where CI=true"
+        say "without them the tests that need them are skipped, or fail where CI=true"
     fi
 }
 
@@ -170,7 +170,7 @@ packages)
 test)
     setup_test_packages
     setup_clients
-    setup_schemathesis
+    setup_venv
     setup_kafka ;;
 bench)
     # shellcheck disable=SC2046,SC2086
@@ -180,7 +180,7 @@ check)
     # shellcheck disable=SC2046,SC2086
     setup_packages $run $(llhttp_package) $test $check $(node_packages) $(java_packages)
     setup_clients
-    setup_schemathesis
+    setup_venv
     setup_kafka ;;
 *)
     echo "usage: $0 run|packages|test|check|bench" >&2

@@ -15,7 +15,7 @@ import sys
 import tallyd
 
 FOLDER = os.path.join(tallyd.ROOT, "tests/system/schemathesis")
-PROGRAM = os.environ.get("SCHEMATHESIS", os.path.join(tallyd.ROOT, "build/schemathesis/bin/schemathesis"))
+PROGRAM = os.environ.get("SCHEMATHESIS", os.path.join(tallyd.ROOT, "build/venv/bin/schemathesis"))
 
 
 class Options:
