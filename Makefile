@@ -22,7 +22,7 @@ build: ## the release build: build/tallyd and build/tally
 	@tools/setup.sh run
 	@tools/page.sh
 	@cmake --preset release -Wno-dev --log-level=WARNING
-	@cmake --build --preset release --target tallyd tally
+	@cmake --build --preset release --target tallyd tally manual
 	@ln -sfn release/tallyd build/tallyd
 	@ln -sfn release/tally build/tally
 

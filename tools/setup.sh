@@ -3,18 +3,18 @@
 #
 #   run       what it takes to build tallyd, and Node for its page, unless TALLY_NO_PAGE is set
 #   packages  and to test it, as far as it comes as Debian packages
-#   test      and the rest of that: other people's clients, Apache Kafka
+#   test      and the rest of that: other people's clients, Apache Kafka, Python programs
 #   check     and to lint, format and fuzz it
 #   bench     what it takes to measure it against others
 #
 # Looks first, so that it takes a moment when nothing is missing. Debian packages
-# need root or sudo; Kafka comes from Maven Central.
+# need root or sudo; Kafka comes from Maven Central, Python programs from PyPI.
 set -eu
 cd "$(dirname "$0")/.."
 
 run="gcc libc6-dev make cmake ninja-build pkg-config libuv1-dev libxxhash-dev libgmp-dev
 libsqlite3-dev libjansson-dev libhiredis-dev libedit-dev libpq-dev librdkafka-dev"
-test="git libcmocka-dev redis-server redis-tools python3 python3-redis python3-yaml
+test="git libcmocka-dev redis-server redis-tools python3 python3-venv python3-redis python3-yaml
 python3-jsonschema python3-psycopg2 strace sqlite3 curl tmux mandoc postgresql-15 kcat chromium
 fonts-liberation"
 bench="redis-server redis-tools python3 python3-redis python3-psycopg2 valgrind wrk nginx-light
@@ -138,6 +138,23 @@ setup_clients() {
     touch $installed
 }
 
+# Into an environment of its own, in the versions and with the hashes of the list.
+setup_venv() {
+    list=tests/system/requirements.txt
+    to=build/venv
+    ! cmp -s $list $to/installed.txt || return 0
+    say "installing the Python programs of $list into $to"
+    python=/usr/bin/python3
+    [ -x $python ] || python=python3
+    rm -rf $to
+    if $python -m venv $to && $to/bin/pip install --quiet --disable-pip-version-check \
+        --require-hashes --only-binary :all: -r $list; then
+        cp $list $to/installed.txt
+    else
+        say "without them the tests that need them are skipped, or fail where CI=true"
+    fi
+}
+
 setup_test_packages() {
     # shellcheck disable=SC2046,SC2086
     setup_packages $run $(llhttp_package) $test $(node_packages) $(java_packages)
@@ -153,6 +170,7 @@ packages)
 test)
     setup_test_packages
     setup_clients
+    setup_venv
     setup_kafka ;;
 bench)
     # shellcheck disable=SC2046,SC2086
@@ -162,6 +180,7 @@ check)
     # shellcheck disable=SC2046,SC2086
     setup_packages $run $(llhttp_package) $test $check $(node_packages) $(java_packages)
     setup_clients
+    setup_venv
     setup_kafka ;;
 *)
     echo "usage: $0 run|packages|test|check|bench" >&2

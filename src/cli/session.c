@@ -147,6 +147,26 @@ static int cannot_connect(const struct session *session, const char *why)
                         address, why);
 }
 
+/* Is that an answer of another protocol? Then nothing was done: no such server understands a
+ * command. */
+static bool is_other_protocol(const redisContext *context)
+{
+    return context->err == REDIS_ERR_PROTOCOL;
+}
+
+/* Of the answer its first byte is left, as in HTTP/1.1 400. */
+static int say_other_protocol(const struct session *session, const redisContext *context)
+{
+    char address[SETTINGS_HOST_BYTES + 16];
+    (void)settings_address(&session->settings, address, sizeof(address));
+    bool is_http = strstr(context->errstr, "got \"H\"") != NULL;
+    return session_fail(EXIT_UNREACHABLE,
+                        "%s is %s: nothing was done\n"
+                        "       use --address HOST:PORT with the port for Redis clients, which is "
+                        "6380 unless tallyd --resp says otherwise",
+                        address, is_http ? "an HTTP port" : "no port for Redis clients");
+}
+
 /* Gives the password, if there is one. */
 static int authenticate(redisContext *context, const struct session *session)
 {
@@ -154,7 +174,8 @@ static int authenticate(redisContext *context, const struct session *session)
         return EXIT_FINE;
     redisReply *reply = redisCommand(context, "AUTH %s", session->settings.token);
     if (!reply)
-        return cannot_connect(session, context->errstr);
+        return is_other_protocol(context) ? say_other_protocol(session, context)
+                                          : cannot_connect(session, context->errstr);
     int code = reply->type == REDIS_REPLY_ERROR ? session_refused(reply) : EXIT_FINE;
     freeReplyObject(reply);
     return code;
@@ -199,17 +220,23 @@ int session_connect(struct session *session)
     return code;
 }
 
+static int say_how_it_broke(const struct session *session, const redisContext *context)
+{
+    if (is_other_protocol(context))
+        return say_other_protocol(session, context);
+    if (context->err == REDIS_ERR_IO && (errno == EAGAIN || errno == EWOULDBLOCK))
+        return session_fail(EXIT_UNREACHABLE, "no answer within %lld s; try: --timeout SECONDS",
+                            (long long)session->settings.timeout_s);
+    return session_fail(EXIT_UNREACHABLE,
+                        "the connection broke: %s\n"
+                        "       whether a write was done is not known; with --key it "
+                        "can be sent again and counts once",
+                        context->errstr);
+}
+
 int session_broke(struct session *session, const redisContext *context)
 {
-    bool in_time = !(context->err == REDIS_ERR_IO && (errno == EAGAIN || errno == EWOULDBLOCK));
-    int code =
-        in_time ? session_fail(EXIT_UNREACHABLE,
-                               "the connection broke: %s\n"
-                               "       whether a write was done is not known; with --key it "
-                               "can be sent again and counts once",
-                               context->errstr)
-                : session_fail(EXIT_UNREACHABLE, "no answer within %lld s; try: --timeout SECONDS",
-                               (long long)session->settings.timeout_s);
+    int code = say_how_it_broke(session, context);
     if (context == session->context)
         disconnect(session);
     return code;

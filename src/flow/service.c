@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/key.h"
 #include "flow/relay.h"
 
 /* ---- acknowledgement ---- */
@@ -289,8 +290,8 @@ enum err service_check(const struct service *service, const struct op *op, struc
     enum err err = check_id(service, op, error);
     if (!err)
         err = check_size("a user", op->user, LIMIT_USER_BYTES, error);
-    if (!err)
-        err = check_size("an idempotency key", op->key, LIMIT_KEY_BYTES, error);
+    if (!err && op->key.data)
+        err = key_check(op->key, error);
     if (!err)
         err = check_size("a region", op->region, LIMIT_REGION_BYTES, error);
     if (!err)
@@ -298,9 +299,6 @@ enum err service_check(const struct service *service, const struct op *op, struc
     if (err)
         return err;
 
-    /* Whoever sends an empty key has lost it: the write would count each time. */
-    if (op->key.size == 0 && op->key.data)
-        return error_set(error, ERR_INVALID, "the idempotency key is empty");
     if (op->user.size == 0 && needs_user(op->kind))
         return error_set(error, ERR_INVALID, "the user is empty");
     if (op->reaction > service->kinds->count ||

@@ -446,9 +446,12 @@ static void say_where_http(const struct server *server)
     if (server->config.role == CONFIG_AGGREGATE)
         return; /* it counts nothing itself */
     bool is_all = strcmp(address.host, "0.0.0.0") == 0 || strcmp(address.host, "::") == 0;
-    message_info("try: curl -X PUT %shttp://%s%.*s/v1/items/video1/reactions/ann",
-                 password ? "-H 'Authorization: Bearer PASSWORD' " : "", is_all ? "localhost" : "",
-                 (int)sizeof(where), is_all ? strrchr(where, ':') : where);
+    const char *name = is_all ? "localhost" : "";
+    const char *rest = is_all ? strrchr(where, ':') : where;
+    message_info("try: curl -X PUT %shttp://%s%s/v1/items/video1/reactions/ann",
+                 password ? "-H 'Authorization: Bearer PASSWORD' " : "", name, rest);
+    if (http_has_page())
+        message_info("open in a browser: http://%s%s/", name, rest);
 }
 
 static void say_where_resp(const struct server *server)

@@ -266,6 +266,18 @@ class Exits(cli_rig.Case):
         self.assertIn("is it running? try: tallyd", result.stderr)
         self.tally("get", "a", "--address", "no.such.host.invalid:1", code=3)
 
+    def test_the_port_of_http_is_recognised(self):
+        for env in (None, {"TALLY_PASSWORD": "sesame"}):
+            server = self.server(env=env or {})
+            for command in (("get", "a"), ("add", "a", "5"), ("like", "v", "ann"), ("status",)):
+                for token in ({}, {"TALLY_TOKEN": "sesame"}):
+                    with self.subTest(command=command, token=token):
+                        result = self.tally(*command, port=server.http_port, env=token, code=3)
+                        self.assertIn(f"127.0.0.1:{server.http_port} is an HTTP port: nothing was done",
+                                      result.stderr)
+                        self.assertIn("6380", result.stderr)
+                        self.assertNotIn("not known", result.stderr)
+
     def test_a_server_that_goes_away(self):
         self.one = self.server()
         script = subprocess.Popen([cli_rig.PROGRAM], env=self.environment(self.one.port),

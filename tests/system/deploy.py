@@ -14,6 +14,7 @@ import unittest
 import yaml
 
 import tallyd
+import web
 
 RULES = "deploy/prometheus/tally.rules.yml"
 CONFIG = "deploy/prometheus/prometheus.yml"
@@ -201,6 +202,36 @@ class Deploy(unittest.TestCase):
         service = kinds["Service"][0]["spec"]
         ports = {port["name"] for port in roles["serve"]["ports"]}
         self.assertEqual({port["targetPort"] for port in service["ports"]}, ports)
+
+    def pods(self):
+        """The template of each deployment of the manifests."""
+        return [manifest["spec"]["template"] for manifest in
+                yaml.safe_load_all(read("deploy/kubernetes/tally.yml")) if manifest["kind"] == "Deployment"]
+
+    def test_no_pod_asks_to_be_scraped_without_its_password(self):
+        for pod in self.pods():
+            annotations = pod["metadata"].get("annotations", {})
+            self.assertEqual([name for name in annotations if name.startswith("prometheus.io/")], [])
+
+    def test_the_monitor_sends_the_password_that_the_manifests_set(self):
+        monitor = yaml.safe_load(read("deploy/kubernetes/monitor.yml"))
+        (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
+        wanted = monitor["spec"]["selector"]["matchLabels"].items()
+        pods = self.pods()
+        self.assertEqual(len(pods), 2)
+        for pod in pods:
+            self.assertLessEqual(wanted, pod["metadata"]["labels"].items())
+            (container,) = pod["spec"]["containers"]
+            self.assertIn(endpoint["port"], [port["name"] for port in container["ports"]])
+            password = next(one["valueFrom"]["secretKeyRef"] for one in container["env"]
+                            if one["name"] == "TALLY_PASSWORD")
+            self.assertEqual(endpoint["authorization"]["credentials"], password)
+        server = tallyd.Server(env={"TALLY_PASSWORD": "sesame"}).start()
+        self.addCleanup(server.remove)
+        for header, status in ({}, 401), ({"Authorization": endpoint["authorization"]["type"] + " sesame"}, 200):
+            client = web.Web(server.http_port)
+            self.addCleanup(client.close)
+            self.assertEqual(client.ask("GET", endpoint["path"], headers=header).status, status)
 
     def test_the_units_are_well_formed(self):
         for unit in ("deploy/tallyd.service", "deploy/tallyd@.service"):

@@ -317,6 +317,59 @@ class Batches(Shared):
         self.assertTrue(all(line["repeated"] for line in again))
         self.assertEqual(self.web.get(f"/v1/counters/{self.id}").json["value"], "3000")
 
+    def value(self, name=""):
+        answer = self.web.get(f"/v1/counters/{self.id}{name}")
+        return int(answer.json["value"]) if answer.status == 200 else None
+
+    def test_a_batch_with_a_wrong_key_or_region_is_refused_before_its_first_line(self):
+        lines = [{"op": "add", "id": self.id}, {"op": "add", "id": self.id, "key": "own"}]
+        for headers in ({"Idempotency-Key": ""}, {"Idempotency-Key": '""'},
+                        {"Idempotency-Key": "k" * 129}, {"Tally-Region": "r" * 65}):
+            for batch in (lines, [], [{"op": "get", "id": self.id}]):
+                with self.subTest(headers=headers, lines=len(batch)):
+                    self.assertEqual(self.web.batch(batch, headers).status, 400)
+        self.assertIsNone(self.value())
+
+    def test_the_longest_key_of_a_batch_counts_for_each_of_its_lines(self):
+        for size in (1, 125, 126, 127, 128):
+            key = {"Idempotency-Key": "k" * size}
+            lines = [{"op": "add", "id": f"{self.id}{size}"} for _ in range(12)]
+            first, again = (self.web.batch(lines, key).lines for _ in range(2))
+            self.assertEqual([line["status"] for line in first + again], [200] * 24)
+            self.assertFalse(any("repeated" in line for line in first))
+            self.assertTrue(all(line["repeated"] for line in again))
+            self.assertEqual(self.value(size), 12)
+
+    def test_the_key_of_a_batch_is_not_that_of_a_single_write(self):
+        key = {"Idempotency-Key": self.id[:50]}
+        self.web.batch([{"op": "add", "id": self.id}], key)
+        single = self.web.post(f"/v1/counters/{self.id}/add", {"delta": 1},
+                               {"Idempotency-Key": self.id[:50] + ":1"})
+        self.assertFalse(single.json["repeated"])
+        line = {"op": "add", "id": self.id, "key": self.id[:50] + ":2"}
+        self.assertNotIn("repeated", self.web.batch([line]).lines[0])
+        self.assertEqual(self.value(), 3)
+        tallyd.wait_until(lambda: self.web.get("/v1/status").json["pipeline"]["lag_events"] == 0, 20,
+                          "the store has everything")
+        events = self.web.get(f"/v1/counters/{self.id}/events").json["events"]
+        derived = events[-1]["key"]
+        self.assertRegex(derived, "^\x01[0-9a-f]{32}:1$")
+        for wrong in (derived, "\x01"):  # nobody else can send such a key
+            line = self.web.batch([{"op": "add", "id": self.id, "key": wrong}]).lines[0]
+            self.assertEqual(line["status"], 400)
+            with (self.shared.connect() as client,
+                  self.assertRaisesRegex(tallyd.ReplyError, "does not begin with byte 01")):
+                client.call("COUNTER.ADD", self.id, "1", "ID", wrong)
+
+    def test_the_region_of_a_batch_is_that_of_lines_without_one(self):
+        lines = [{"op": "add", "id": self.id}, {"op": "add", "id": self.id, "region": "us"}]
+        self.web.batch(lines * 2000, {"Tally-Region": "eu"})
+        tallyd.wait_until(lambda: self.web.get("/v1/status").json["pipeline"]["lag_events"] == 0, 20,
+                          "the store has everything")
+        events = self.web.get(f"/v1/counters/{self.id}/events?limit=4000").json["events"]
+        self.assertEqual({event["region"] for event in events[0::2]}, {"us"})
+        self.assertEqual({event["region"] for event in events[1::2]}, {"eu"})
+
     def test_its_limits(self):
         self.assertEqual(self.web.batch([]).body, b"")
         wrong = self.web.ask("POST", "/v1/batch", b"{}", web.JSON)
@@ -325,6 +378,70 @@ class Batches(Shared):
             raw.send(b"POST /v1/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
                      b"application/x-ndjson\r\nContent-Length: 8388609\r\n\r\n")
             self.assertEqual(raw.read().status, 413)
+
+
+class SmallAnswers(Shared):
+    flags = ("--max-output", "64KiB")
+
+    def test_no_line_is_run_whose_answer_cannot_be_sent(self):
+        big = "9" * 800
+        lines = [{"op": "set", "id": f"{self.id}{n}", "value": big} for n in range(500)]
+        answers = self.web.batch(lines).lines
+        last = answers.pop()
+        self.assertEqual((last["line"], last["status"], last["type"]),
+                         (len(answers) + 1, 413, "/problems/too-large"))
+        self.assertGreater(len(answers), 40)
+        self.assertEqual([answer["line"] for answer in answers], list(range(1, len(answers) + 1)))
+        self.assertTrue(all(answer["value"] == big for answer in answers))
+        for n in (0, len(answers) - 1):
+            self.assertEqual(self.web.get(f"/v1/counters/{self.id}{n}").json["value"], big)
+        self.assertEqual(self.web.get(f"/v1/counters/{self.id}{len(answers)}").status, 404)
+
+
+class Kinds(Shared):
+    kinds = "abcdefghijklmnop"
+    flags = ("--kinds", ",".join(kinds))
+
+    def test_the_tag_of_an_item_covers_all_of_its_counts(self):
+        path = f"/v1/items/{self.id}"
+        for kind in self.kinds:  # more digits than a tag has room for
+            self.web.batch([{"op": "react", "item": self.id, "user": f"{kind}{n}", "kind": kind}
+                            for n in range(1000)])
+        seen = self.web.get(path)
+        for kind in self.kinds:
+            self.web.put(f"{path}/reactions/new-{kind}", {"kind": kind})
+            changed = self.web.ask("GET", path, headers={"If-None-Match": seen.headers["etag"]})
+            self.assertEqual(changed.status, 200)
+            self.assertEqual(self.web.ask("GET", path, headers={
+                "If-None-Match": changed.headers["etag"]}).status, 304)
+            seen = changed
+
+
+class OtherKinds(tallyd.Case):
+    def test_the_tag_of_an_item_knows_which_kind_a_count_is_of(self):
+        tags = {}
+        for kinds in ("like,dislike", "dislike,like", "like,love", "love,like"):
+            server = self.server("--kinds", kinds)
+            client = web.Web(server.http_port)
+            self.addCleanup(client.close)
+            for kind in kinds.split(","):
+                client.put(f"/v1/items/a/reactions/{kind}", {"kind": kind})
+            read = client.ask("GET", "/v1/items/a", headers={"If-None-Match": ", ".join(tags) or '"x"'})
+            self.assertEqual(read.status, 200)
+            tags[read.headers["etag"]] = kinds
+            server.stop()
+        self.assertEqual(len(tags), 4)
+
+    def test_a_kind_may_be_called_none(self):
+        server = self.server("--kinds", "none,some")
+        client = web.Web(server.http_port)
+        self.addCleanup(client.close)
+        path = "/v1/items/a/reactions/ann"
+        nothing = client.get(path)
+        self.assertIsNone(nothing.json["reaction"])
+        client.put(path, {"kind": "none"})
+        read = client.ask("GET", path, headers={"If-None-Match": nothing.headers["etag"]})
+        self.assertEqual((read.status, read.json["reaction"]), (200, "none"))
 
 
 class Protocol(Shared):
@@ -362,6 +479,18 @@ class Protocol(Shared):
         self.web.put(f"/v1/items/{self.id}/reactions/bob")
         self.assertNotEqual(self.web.get(f"/v1/items/{self.id}/members").headers["etag"], members)
 
+    def test_the_tag_of_a_long_number_covers_all_of_it(self):
+        path = f"/v1/counters/{self.id}"
+        tags = set()
+        numbers = [a + "5" * size for size in (0, 62, 63, 64, 80, 83, 84, 85, 200, 899) for a in "123"]
+        for number in numbers:
+            self.web.post(path + "/reset", {"value": number})
+            read = self.web.ask("GET", path, headers={"If-None-Match": ", ".join(tags) or '"x"'})
+            self.assertEqual((read.status, read.json["value"]), (200, number))
+            tags.add(read.headers["etag"])
+        again = self.web.ask("GET", path, headers={"If-None-Match": read.headers["etag"]})
+        self.assertEqual(again.status, 304)
+
     def test_head_is_get_without_the_body(self):
         self.web.post(f"/v1/counters/{self.id}/add", {"delta": 3})
         get = self.web.get(f"/v1/counters/{self.id}")
@@ -378,6 +507,73 @@ class Protocol(Shared):
         self.assertEqual((options.status, options.headers["allow"]), (204, "POST, OPTIONS"))
         self.assertEqual(self.web.get("/v1/nothing").problem, "no-such-path")
         self.assertEqual(self.web.ask("DELETE", "/livez").status, 405)
+
+    def test_an_unknown_method_is_answered_like_any_other_that_is_not_there(self):
+        for method in ("PATCH", "TRACE", "FOO", "QUERY", "PROPFIND", "DESCRIBE", "get"):
+            with self.subTest(method=method):
+                answer = self.web.ask(method, "/v1/batch", b"{}", web.JSON)
+                self.assertEqual((answer.status, answer.problem), (405, "method-not-allowed"))
+                self.assertEqual(answer.headers["allow"], "POST, OPTIONS")
+                self.assertEqual(self.web.ask(method, "/v1/nothing").status, 404)
+        self.assertEqual(self.web.get("/livez").status, 200)  # on the same connection
+
+    def test_a_write_may_ask_for_the_log_anywhere_in_its_query(self):
+        path = f"/v1/items/{self.id}/reactions/ann"
+        for query in ("kind=like&ack=log", "ack=log&kind=like", "ack=log", "&ack=log&&kind=like&",
+                      "kind=like"):
+            with self.subTest(query=query):
+                self.web.put(path)
+                answer = self.web.delete(f"{path}?{query}")
+                self.assertEqual((answer.status, answer.json["changed"]), (200, True), answer.body)
+
+    def test_ids_have_the_same_limit_in_all_calls(self):
+        self.web.put(f"/v1/items/{'i' * 256}/reactions/ann")
+        for name, status in (("i" * 256 + "%2Flike", 200), ("i" * 257, 400), ("i" * 257 + "%2Flike", 400),
+                             ("i" * 251 + "%2Fother", 400)):
+            for path in (f"/v1/counters/{name}", f"/v1/counters/{name}/events", f"/v1/events?counter={name}"):
+                with self.subTest(path=path):
+                    self.assertEqual(self.web.get(path).status, status)
+
+    def test_an_empty_pattern_is_refused(self):
+        for answer in (self.web.get("/v1/counters?match="), self.web.get("/v1/events?counter="),
+                       self.web.post("/v1/recounts", {"match": ""}),
+                       self.web.post("/v1/audits", {"match": ""}),
+                       self.web.post("/v1/recounts", {"match": "x" * 257})):
+            self.assertEqual(answer.status, 400)
+
+    def test_times_end_with_the_year_9999(self):
+        path = f"/v1/counters/{self.id}"
+        self.web.post(path + "/add")
+        for time_, status in (("9999-12-31T23:59:59.999Z", 200), ("253402300799999", 200),
+                              ("253402300800000", 400), (str(2 ** 63 - 1), 400), ("-1", 400)):
+            with self.subTest(time=time_):
+                self.assertEqual(self.web.get(f"{path}/at?time={time_}").status, status)
+                self.assertEqual(self.web.get(f"/v1/events?until={time_}").status, status)
+
+    def test_an_unknown_expectation_is_refused(self):
+        path = f"/v1/counters/{self.id}/add"
+        for wrong in ("200-ok", "100-continue, more", "x", ""):
+            with self.subTest(expect=wrong):
+                answer = self.web.post(path, {"delta": 1}, {"Expect": wrong})
+                self.assertEqual((answer.status, answer.problem), (417, "expectation-failed"))
+        self.assertEqual(self.web.get(f"/v1/counters/{self.id}").status, 404)
+        with web.Raw(self.shared.http_port) as raw:  # which is too old to know of it
+            raw.send(b"GET /livez HTTP/1.0\r\nExpect: x\r\n\r\n")
+            self.assertEqual(raw.read().status, 200)
+
+    def test_a_region_has_at_most_64_bytes_wherever_it_stands(self):
+        wrong = {"Tally-Region": "r" * 65}
+        for method, path, body in (("POST", "/v1/recounts", {}), ("POST", "/v1/audits", {}),
+                                   ("DELETE", f"/v1/users/{self.id}", None),
+                                   ("POST", "/v1/dlq/redrive", None), ("POST", "/v1/dlq/discard", None),
+                                   ("POST", "/v1/dlq/0190a0b0-0000-7000-8000-000000000000", None),
+                                   ("POST", f"/v1/counters/{self.id}/add", None),
+                                   ("PUT", f"/v1/items/{self.id}/reactions/a", None),
+                                   ("POST", "/like", {"post_id": self.id, "user_id": 1})):
+            with self.subTest(path=path):
+                answer = self.web.ask(method, path, body, wrong)
+                self.assertEqual((answer.status, answer.problem), (400, "too-long"))
+        self.assertEqual(self.web.batch([], wrong).status, 400)
 
     def test_every_answer_has_the_security_headers(self):
         for path in ("/v1/counters/none", "/livez", "/openapi.json", "/nothing"):
@@ -504,6 +700,43 @@ class Protocol(Shared):
         self.assertEqual(self.web.ask("GET", "/livez", headers={"Host": "evil.example"}).problem,
                          "host-not-allowed")
 
+    def test_a_target_does_not_make_good_for_a_foreign_host(self):
+        port = self.shared.http_port
+        for target, host, status in ((f"http://localhost:{port}", f"localhost:{port}", 200),
+                                     (f"http://127.0.0.1:{port}", f"localhost:{port}", 200),
+                                     (f"http://127.0.0.1:{port}", "evil.example", 403),
+                                     ("http://evil.example", f"127.0.0.1:{port}", 403),
+                                     (f"http://evil.example@127.0.0.1:{port}", "127.0.0.1", 403)):
+            with self.subTest(target=target, host=host), web.Raw(port) as raw:
+                raw.send(f"GET {target}/v1/status HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+                self.assertEqual(raw.read().status, status)
+
+    def test_an_origin_has_a_scheme(self):
+        path = f"/v1/counters/{self.id}/add"
+        own = f"127.0.0.1:{self.shared.http_port}"
+        site = "Sec-Fetch-Site"
+        for headers, status in (({"Origin": f"http://{own}"}, 200),
+                                ({"Origin": f"https://{own}"}, 403),
+                                ({"Origin": f"ftp://{own}"}, 403),
+                                # behind a proxy that speaks TLS, said by the browser
+                                ({"Origin": f"https://{own}", site: "same-origin"}, 200),
+                                ({"Origin": f"http://{own}", site: "same-origin"}, 200),
+                                ({"Origin": f"https://{own}", site: "same-site"}, 403),
+                                ({"Origin": f"http://{own}", site: "cross-site"}, 403),
+                                ({"Origin": "https://evil.example", site: "same-origin"}, 403)):
+            with self.subTest(headers=headers):
+                self.assertEqual(self.web.post(path, headers=headers).status, status)
+        self.assertEqual(self.web.get(f"/v1/counters/{self.id}").json["value"], "3")
+
+    def test_a_page_of_another_site_cannot_begin_a_recount(self):
+        path = f"/v1/counters/{self.id}"
+        self.web.post(path + "/add")
+        self.assertEqual(self.web.get(path + "/recount").status, 405)
+        for origin in ("https://evil.example", "null"):
+            answer = self.web.post(path + "/recount", headers={"Origin": origin})
+            self.assertEqual(answer.status, 403)
+        self.assertEqual(self.web.post(path + "/recount").status, 200)
+
     def test_scripts_of_other_sites_change_nothing(self):
         for origin in ("https://evil.example", "null", "http://localhost.evil.example"):
             answer = self.web.ask("POST", f"/v1/counters/{self.id}/add",
@@ -563,6 +796,37 @@ class Passwords(Shared):
             self.assertEqual(stranger.get(path).status, 200)
         for path in ("/metrics", "/v1/status", "/v1/nothing", "/like/count/1"):
             self.assertEqual(stranger.get(path).status, 401)
+
+    def test_strangers_are_not_told_why_a_part_is_down(self):
+        stranger = web.Web(self.shared.http_port)
+        self.addCleanup(stranger.close)
+        base = sqlite3.connect(os.path.join(self.shared.data, "tally.db"), timeout=20,
+                               isolation_level=None)
+        base.execute("BEGIN EXCLUSIVE")
+        try:
+            self.web.post(f"/v1/counters/{self.id}/add")
+            def line_of(client, headers=None):
+                text = client.ask("GET", "/readyz?verbose", headers=headers).body.decode()
+                return next((line for line in text.split("\n") if line.startswith("[-]")), None)
+            known = tallyd.wait_until(lambda: line_of(self.web), 60, "the store is locked")
+            self.assertRegex(known, r"^\[-\] store .*failed: .*locked")
+            hidden = "[-] store (not needed for writes) failed: who sends the password is told why"
+            self.assertEqual(line_of(stranger), hidden)
+            self.assertEqual(line_of(stranger, {"Authorization": "Bearer wrong"}), hidden)
+        finally:
+            base.close()
+        self.assertEqual(stranger.get("/readyz").body, b"ready\n")
+
+    def test_a_guess_is_counted_at_open_paths_as_well(self):
+        stranger = web.Web(self.shared.http_port)
+        self.addCleanup(stranger.close)
+        def failures():
+            return int(re.search(rb'tally_auth_failures_total\{[^}]*http[^}]*\} (\d+)',
+                                 self.web.get("/metrics").body)[1])
+        before = failures()
+        for path in ("/livez", "/readyz?verbose", "/"):
+            self.assertEqual(stranger.ask("GET", path, headers={"Authorization": "Bearer x"}).status, 200)
+        self.assertEqual(failures(), before + 3)
 
     def test_strangers_may_not_send_bodies(self):
         with web.Raw(self.shared.http_port) as raw:

@@ -26,6 +26,8 @@ GOOD = {
     "batch": {"lines": [{"op": "like", "item": "v1", "user": 7}, {"op": "get", "id": ID}, {}]},
     "addToCounter": {"path": {"id": ID}, "body": {"delta": "5", "region": "eu"}},
     "createCounter": {"path": {"id": "{fresh}"}, "body": {"shards": 2, "floor": 0}},
+    "createCounterByPost": {"path": {"id": "{fresh}"}, "body": {"policy": "random", "idle_s": 60}},
+    "describeShards": {"path": {"id": ID}},
     "deleteCounter": {"path": {"id": "gone"}},
     "resetCounter": {"path": {"id": ID}, "body": {"value": 3}},
     "describeCounter": {"path": {"id": ID}},

@@ -51,6 +51,9 @@ class Page(tallyd.Case):
             self.assertEqual(index.headers["content-security-policy"], API_POLICY)
             self.assertEqual(index.headers["vary"], "Accept")
 
+    def test_the_server_says_where_the_page_is(self):
+        self.serving.wait_message(rf"open in a browser: http://127\.0\.0\.1:{self.serving.http_port}/$")
+
     def loaded_at_once(self):
         """What a browser asks for to show the feed: what index.html names, the parts that its script fetches at once
         by itself, and what those are made of."""
@@ -203,6 +206,7 @@ class NoPage(tallyd.Case):
         self.assertEqual(button.status, 404)
         self.assertIn("without its page", button.json["detail"])
         self.assertEqual(client.get("/").json["name"], "tally")
+        self.assertNotIn("open in a browser", server.said)
 
 
 if __name__ == "__main__":

@@ -94,7 +94,7 @@ struct http *http_new(struct service *service, const struct http_options *option
     http->port = options->port;
     (void)listener_is_address(options->address, &http->is_loopback);
     http_routes_init(&http->routes);
-    http_openapi_write(&http->openapi, http->version);
+    http_openapi_write(&http->openapi, service->kinds, http->version);
     http_set_limits(http, &options->limits);
     lock_init(&http->lock);
     password_init(&http->password, options->password);

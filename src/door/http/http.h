@@ -15,6 +15,7 @@
 #ifndef DOOR_HTTP_HTTP_H
 #define DOOR_HTTP_HTTP_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -70,6 +71,9 @@ struct http *http_new(struct service *service, const struct http_options *option
 /* Opens the port for one worker on its loop. The first call fails when another
  * program listens there; call for the workers one after the other. */
 enum err http_listen(struct http *http, struct loop *loop, unsigned worker, struct error *error);
+
+/* Was the web page built into the program? */
+bool http_has_page(void);
 
 /* Where it listens, after the first http_listen(). */
 uint16_t http_port(const struct http *http);

@@ -69,29 +69,25 @@ void http_livez(struct http_call *call)
     http_call_answer(call, answer_livez);
 }
 
-/* One thing that has to be well; `why` is of interest when it is not. */
-static bool check(struct http_text *to, bool is_verbose, const char *name, bool is_well,
-                  const char *why)
-{
-    if (is_verbose && is_well)
-        http_text_printf(to, "[+] %s ok\n", name);
-    else if (is_verbose)
-        http_text_printf(to, "[-] %s failed: %.300s\n", name, why);
-    return is_well;
-}
-
 struct readiness {
     struct http_text *to;
     bool is_verbose;
+    bool may_know_why; /* reasons have paths, addresses, and what an engine has said */
     bool is_ready;
 };
 
 static void say_ready(void *arg, const char *name, bool is_well, bool is_needed, const char *why)
 {
     struct readiness *readiness = arg;
-    check(readiness->to, readiness->is_verbose, name, is_well, why);
     if (is_needed && !is_well)
         readiness->is_ready = false;
+    if (!readiness->is_verbose)
+        return;
+    if (is_well)
+        http_text_printf(readiness->to, "[+] %s ok\n", name);
+    else
+        http_text_printf(readiness->to, "[-] %s failed: %.300s\n", name,
+                         readiness->may_know_why ? why : "who sends the password is told why");
 }
 
 static void say_log(struct service *service, service_say_fn *say, void *to)
@@ -130,7 +126,8 @@ static void answer_readyz(struct http_call *call, struct op *ops)
     (void)ops;
     bool is_verbose = call->number != 0;
     struct http_text *body = http_call_body(call);
-    struct readiness readiness = {.to = body, .is_verbose = is_verbose, .is_ready = true};
+    struct readiness readiness = {
+        .to = body, .is_verbose = is_verbose, .may_know_why = call->is_known, .is_ready = true};
     tell_parts(call, is_verbose, say_ready, &readiness);
     bool is_ready = readiness.is_ready;
     http_text_add(body, is_ready ? SLICE("ready\n") : SLICE("not ready\n"));

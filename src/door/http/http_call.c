@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/message.h"
+#include "core/key.h"
 #include "door/http/http_door.h"
 #include "door/http/http_worker.h"
 
@@ -89,6 +90,28 @@ static void note_stranger(struct http_client *client)
     }
 }
 
+/* Is `origin` the scheme and the host that the request was sent to? */
+static bool is_origin_of(struct slice origin, struct slice scheme, struct slice host)
+{
+    return origin.size > scheme.size &&
+           slice_equal_nocase((struct slice){origin.data, scheme.size}, scheme) &&
+           slice_equal_nocase((struct slice){origin.data + scheme.size, origin.size - scheme.size},
+                              host);
+}
+
+/* What is sent here is http. Behind a proxy that speaks TLS the browser knows better: it compares
+ * scheme, host and port, and no script can forge what it says about that. */
+static bool is_same_origin(struct slice origin, const struct http_request *request)
+{
+    struct slice host = request->headers[HTTP_HEADER_HOST];
+    struct slice site = request->headers[HTTP_HEADER_SEC_FETCH_SITE];
+    bool is_http = is_origin_of(origin, SLICE("http://"), host);
+    if (!site.data)
+        return is_http;
+    return slice_equal(site, SLICE("same-origin")) &&
+           (is_http || is_origin_of(origin, SLICE("https://"), host));
+}
+
 /* Scripts of other sites may not change anything: they come with an Origin that is
  * neither ours nor one of those that are allowed. */
 static bool has_good_origin(struct http_call *call, const struct http_request *request)
@@ -100,15 +123,24 @@ static bool has_good_origin(struct http_call *call, const struct http_request *r
         call->origin = origin;
         return true;
     }
-    if (request->method == HTTP_GET || request->method == HTTP_HEAD)
-        return true;
+    return request->method == HTTP_GET || request->method == HTTP_HEAD ||
+           is_same_origin(origin, request);
+}
+
+/* A browser says in Host which name it was given, and a target cannot make that good. */
+static bool has_good_host(const struct http_call *call, const struct http_request *request)
+{
+    const struct http *http = call->client->worker->http;
     struct slice host = request->headers[HTTP_HEADER_HOST];
-    for (size_t scheme = 7; scheme <= 8; scheme++) { /* http:// and https:// */
-        if (origin.size > scheme &&
-            slice_equal_nocase((struct slice){origin.data + scheme, origin.size - scheme}, host))
-            return true;
-    }
-    return false;
+    return http_door_is_host(http, host) &&
+           (request->host_sent.data == host.data || http_door_is_host(http, request->host_sent));
+}
+
+/* Is there nothing in the header that would have to be understood? */
+static bool has_good_expect(const struct http_request *request)
+{
+    struct slice expect = request->headers[HTTP_HEADER_EXPECT];
+    return !expect.data || request->is_old || slice_equal_nocase(expect, SLICE("100-continue"));
 }
 
 /* ---- what comes before the handler ---- */
@@ -219,10 +251,8 @@ static const char *take_ack(struct http_call *call)
             return "ack: a write may ask for log, and for nothing else";
         call->must_log = true;
         size_t before = (size_t)(begin - call->query.data);
-        memmove(begin, left.data, left.size);
+        memmove(begin, left.data, left.size); /* each with its "&" */
         call->query.size = before + left.size;
-        if (left.size == 0 && before > 0)
-            call->query.size--; /* the "&" before it */
         return NULL;
     }
     return NULL;
@@ -243,12 +273,24 @@ static const char *surplus(const struct http_call *call)
     return NULL;
 }
 
+/* The headers of a write, also where it has no op, or none yet. False with an error. */
+static bool has_good_write_headers(const struct http_call *call, struct error *error)
+{
+    if (!(call->route->flags & HTTP_ROUTE_WRITE))
+        return true;
+    if (call->key.data && key_check(call->key, error))
+        return false;
+    return call->region.size <= LIMIT_REGION_BYTES ||
+           !error_set(error, ERR_TOO_LARGE, "a region of %zu bytes: more than %u",
+                      call->region.size, LIMIT_REGION_BYTES);
+}
+
 /* The order is that of what may be known to whom. */
 static void handle(struct http_call *call, const struct http_match *match)
 {
     struct http_client *client = call->client;
     const struct http_request *request = &client->parser.request;
-    if (!http_door_is_host(client->worker->http, request->headers[HTTP_HEADER_HOST])) {
+    if (!has_good_host(call, request)) {
         http_call_fail(call, HTTP_PROBLEM_BAD_HOST, NULL);
         return;
     }
@@ -262,9 +304,12 @@ static void handle(struct http_call *call, const struct http_match *match)
         return;
     }
     const char *fault;
+    struct error error;
     call->route = match->route;
-    if (!(call->route && call->route->flags & HTTP_ROUTE_OPEN) && !is_known(client)) {
+    call->is_known = is_known(client);
+    if (!call->is_known) /* also where no password is needed: nobody tries them there */
         note_stranger(client);
+    if (!call->is_known && !(call->route && call->route->flags & HTTP_ROUTE_OPEN)) {
         http_call_fail(call, HTTP_PROBLEM_UNAUTHORIZED, NULL);
         return;
     }
@@ -278,6 +323,10 @@ static void handle(struct http_call *call, const struct http_match *match)
                        "the path is not percent-encoded UTF-8 without zero bytes");
     } else if ((fault = take_ack(call)) || (fault = surplus(call))) {
         http_call_fail(call, HTTP_PROBLEM_INVALID, "%s", fault);
+    } else if (!has_good_write_headers(call, &error)) {
+        http_call_fail_with(call, &error);
+    } else if (!has_good_expect(request)) {
+        http_call_fail(call, HTTP_PROBLEM_EXPECTATION, NULL);
     } else if (!has_good_type(call, request)) {
         http_call_fail(call, HTTP_PROBLEM_BAD_TYPE, NULL);
     } else {
@@ -350,15 +399,6 @@ bool http_call_may_send(struct http_client *client)
 }
 
 /* ---- in a handler ---- */
-
-bool http_call_check_key(struct http_call *call)
-{
-    if (!call->key.data || (call->key.size >= 1 && call->key.size <= LIMIT_KEY_BYTES))
-        return true;
-    http_call_fail(call, HTTP_PROBLEM_INVALID, "an idempotency key has 1 to %u bytes",
-                   LIMIT_KEY_BYTES);
-    return false;
-}
 
 void *http_call_alloc(struct http_call *call, size_t size)
 {

@@ -43,12 +43,14 @@ struct http_call {
     bool is_head;
     bool is_old; /* HTTP/1.0 */
     bool keep_alive;
+    bool is_known;                          /* the password was given, or none is needed */
     struct slice args[HTTP_ROUTE_ARGS_MAX]; /* of the path, decoded */
     struct slice query;                     /* its bytes may be written to, as those of the body */
     struct slice body;
     struct slice key;    /* data NULL = none */
     struct slice region; /* size 0 = none */
     bool must_log;       /* ?ack=log: nothing less will do */
+    bool untagged;       /* the answer may be older than one that the client has: no ETag, no 304 */
     struct slice if_none_match;
     struct slice origin;   /* that may see the answer; size 0 = none */
     struct slice security; /* headers in place of HTTP_SECURITY_USUAL; size 0 = those */
@@ -80,9 +82,6 @@ struct op *http_call_op(struct http_call *call, enum op_kind kind, struct slice 
 
 /* Room for the counts of an op, for all kinds. */
 int64_t *http_call_counts(struct http_call *call);
-
-/* The size of the key, where no op is run. False: it has failed. */
-bool http_call_check_key(struct http_call *call);
 
 /* Memory until the call is answered. */
 void *http_call_alloc(struct http_call *call, size_t size);
@@ -125,6 +124,9 @@ bool http_call_int(struct http_call *call, const struct http_json *object, const
 bool http_call_bool(struct http_call *call, const struct http_json *object, const char *name,
                     bool *value);
 
+/* The size of a pattern. False: it has failed. */
+bool http_call_check_match(struct http_call *call, struct slice match);
+
 /* The number of a kind; fails if there is none of that name. */
 bool http_call_kind(struct http_call *call, struct slice name, uint8_t *ret_kind);
 
@@ -136,9 +138,10 @@ struct http_text *http_call_body(struct http_call *call);
 /* Sends it, as JSON. */
 void http_call_send(struct http_call *call, unsigned status);
 
-/* The same for a read whose content is named by `tag`: only if the client has not got
- * it already. http_call_send() of a tagged route makes a tag of all but `as_of`. */
-void http_call_send_tagged(struct http_call *call, struct slice tag);
+/* The same for a read, only if the client has not got it already. `content` differs whenever the
+ * answer differs in more than `as_of`; it is the tag itself, or its hash is if it is long.
+ * http_call_send() of a tagged route makes a tag of all but `as_of`. */
+void http_call_send_tagged(struct http_call *call, struct slice content);
 
 /* Has the client got what is named by `tag`? */
 bool http_call_has_tag(const struct http_call *call, struct slice tag);

@@ -8,6 +8,7 @@
 #include "door/http/http_worker.h"
 
 #define HEAD_ROOM_BYTES 1024u /* for the head of an answer, but for what the caller adds */
+#define TAG_BYTES       64u   /* of a tag that is the content itself */
 
 struct http_text *http_call_body(struct http_call *call)
 {
@@ -118,15 +119,40 @@ bool http_call_has_tag(const struct http_call *call, struct slice tag)
     return call->if_none_match.data && has_tag(call->if_none_match, tag);
 }
 
-void http_call_send_tagged(struct http_call *call, struct slice tag)
+static void send_fresh(struct http_call *call, unsigned status)
 {
+    send_body(call, status, SLICE("Cache-Control: no-store\r\n"));
+}
+
+#define HASH_DIGITS 16u
+
+static char *put_hash(char *to, struct slice bytes)
+{
+    uint64_t hash = hash_stable(bytes);
+    for (unsigned i = HASH_DIGITS; i-- > 0; hash >>= 4)
+        to[i] = "0123456789abcdef"[hash & 15];
+    return to + HASH_DIGITS;
+}
+
+/* A tag that is too long for a header is replaced by the hash of all of it. */
+static char *put_tag(char *to, struct slice tag)
+{
+    if (tag.size <= TAG_BYTES)
+        return put(to, tag);
+    return put_hash(to, tag);
+}
+
+void http_call_send_tagged(struct http_call *call, struct slice content)
+{
+    if (__builtin_expect(call->untagged, 0)) {
+        send_fresh(call, 200);
+        return;
+    }
     char line[160];
-    char *to = line;
-    if (tag.size > 64) /* a number of many digits: its end is enough to tell it from others */
-        tag = (struct slice){tag.data + tag.size - 64, 64};
-    to = PUT(to, "Cache-Control: no-cache\r\nETag: W/\"");
-    to = put(to, tag);
-    to = PUT(to, "\"\r\n");
+    char *to = PUT(line, "Cache-Control: no-cache\r\nETag: W/\"");
+    char *end = put_tag(to, content);
+    struct slice tag = {to, (size_t)(end - to)};
+    to = PUT(end, "\"\r\n");
     struct slice headers = {line, (size_t)(to - line)};
     if (http_call_has_tag(call, tag))
         http_call_send_as(call, 304, (struct slice){NULL, 0}, headers, (struct slice){NULL, 0});
@@ -138,13 +164,12 @@ void http_call_send(struct http_call *call, unsigned status)
 {
     const struct http_worker *worker = call->client->worker;
     if (status != 200 || !(call->route->flags & HTTP_ROUTE_TAGGED)) {
-        send_body(call, status, SLICE("Cache-Control: no-store\r\n"));
+        send_fresh(call, status);
         return;
     }
-    char tag[2 * sizeof(uint64_t) + 1];
-    struct slice core = {worker->body.bytes.data, worker->as_of_at};
-    int size = snprintf(tag, sizeof(tag), "%016llx", (unsigned long long)hash_stable(core));
-    http_call_send_tagged(call, (struct slice){tag, (size_t)size});
+    char tag[HASH_DIGITS];
+    put_hash(tag, (struct slice){worker->body.bytes.data, worker->as_of_at});
+    http_call_send_tagged(call, (struct slice){tag, sizeof(tag)});
 }
 
 void http_call_problem(struct http_call *call, enum http_problem problem, const char *detail)
@@ -212,6 +237,7 @@ void http_call_as_of_op(struct http_call *call, struct http_text *to, const stru
         return;
     }
     call->client->worker->as_of_at = to->bytes.size;
+    call->untagged = call->untagged || op->stale || op->shards_missing > 0;
     if (op->stale)
         HTTP_TEXT(to, ",\"stale\":true");
     if (op->shards_missing > 0)

@@ -208,6 +208,15 @@ bool http_call_bool(struct http_call *call, const struct http_json *object, cons
     return true;
 }
 
+bool http_call_check_match(struct http_call *call, struct slice match)
+{
+    if (match.size >= 1 && match.size <= LIMIT_ID_BYTES)
+        return true;
+    http_call_fail(call, match.size == 0 ? HTTP_PROBLEM_INVALID : HTTP_PROBLEM_TOO_LONG,
+                   "match: a pattern of %zu bytes: not 1 to %u", match.size, LIMIT_ID_BYTES);
+    return false;
+}
+
 bool http_call_kind(struct http_call *call, struct slice name, uint8_t *ret_kind)
 {
     const struct kinds *kinds = pass_of(call)->service->kinds;

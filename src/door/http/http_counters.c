@@ -16,12 +16,6 @@ static void write_counter(struct http_text *to, struct slice id, const struct nu
     http_text_number(to, value);
 }
 
-/* What names this content: the digits of the value, which lie in the body. */
-static struct slice tag_of(const struct http_text *body, size_t begin)
-{
-    return (struct slice){body->bytes.data + begin + 1, body->bytes.size - begin - 2};
-}
-
 static void answer_get(struct http_call *call, struct op *ops)
 {
     if (http_call_answer_error(call, ops))
@@ -32,13 +26,11 @@ static void answer_get(struct http_call *call, struct op *ops)
     HTTP_TEXT(body, ",\"value\":");
     size_t begin = body->bytes.size;
     http_text_number(body, &ops->value);
-    char tag[DECIMAL_SIZE_MAX + 44];
-    struct slice digits = tag_of(body, begin);
-    size_t size = digits.size < sizeof(tag) ? digits.size : sizeof(tag);
-    memcpy(tag, digits.data + digits.size - size, size);
+    size_t end = body->bytes.size;
     http_call_as_of_op(call, body, ops);
     HTTP_TEXT(body, "}");
-    http_call_send_tagged(call, (struct slice){tag, size});
+    /* The digits, without their quotes. */
+    http_call_send_tagged(call, (struct slice){body->bytes.data + begin + 1, end - begin - 2});
 }
 
 /* On one node every read is exact: it is taken where the counter lives. */
@@ -337,6 +329,8 @@ void http_counters_list(struct http_call *call)
         return;
     }
 
+    if (values[1].data && !http_call_check_match(call, values[1]))
+        return;
     struct match_job *job =
         (struct match_job *)http_job_new(call, sizeof(*job), find_matches, values[1]);
     job->kinds = call->client->worker->service->kinds;

@@ -9,6 +9,7 @@
 #include "door/http/http_worker.h"
 
 #define PAGE_DEFAULT 100u
+#define TIME_MAX_MS  INT64_C(253402300799999) /* 9999-12-31T23:59:59.999Z */
 
 /* A job that answers with a page of things. */
 struct page_job {
@@ -92,7 +93,13 @@ static bool check_size(struct http_call *call, const char *what, struct slice te
     return false;
 }
 
-#define COUNTER_ID_MAX (LIMIT_ID_BYTES + 1 + LIMIT_KIND_BYTES)
+/* An id like that of a reaction's counter may be longer by the name of the kind. */
+static bool check_counter(struct http_call *call, struct slice id)
+{
+    uint8_t kind;
+    (void)kinds_split(call->client->worker->service->kinds, id, &id, &kind);
+    return check_size(call, "an id", id, LIMIT_ID_BYTES);
+}
 
 /* ---- proof ---- */
 
@@ -146,7 +153,7 @@ static enum err find_recount(struct http_job *job, struct desk_seat *seat, struc
 
 void http_counter_recount(struct http_call *call)
 {
-    if (has_no_query(call) && check_size(call, "an id", call->args[0], COUNTER_ID_MAX))
+    if (has_no_query(call) && check_counter(call, call->args[0]))
         hand_in(call, new_job(call, find_recount, (struct slice){NULL, 0}));
 }
 
@@ -223,7 +230,7 @@ static enum err find_events(struct http_job *base, struct desk_seat *seat, struc
 
 void http_counter_events(struct http_call *call)
 {
-    if (!check_size(call, "an id", call->args[0], COUNTER_ID_MAX))
+    if (!check_counter(call, call->args[0]))
         return;
     struct page_job *job = new_page(call, find_events);
     if (job)
@@ -252,7 +259,7 @@ static enum err find_at(struct http_job *base, struct desk_seat *seat, struct er
 static bool read_time(struct http_call *call, const char *name, struct slice text, int64_t *ret_ms)
 {
     *ret_ms = 0;
-    if (!text.data || (http_clock_parse(text, ret_ms) && *ret_ms >= 0))
+    if (!text.data || (http_clock_parse(text, ret_ms) && *ret_ms >= 0 && *ret_ms <= TIME_MAX_MS))
         return true;
     http_call_fail(call, HTTP_PROBLEM_INVALID,
                    "%s: not a time like 2026-01-31T12:00:00Z, nor milliseconds since 1970", name);
@@ -264,8 +271,8 @@ void http_counter_at(struct http_call *call)
     static const char *const names[] = {"time", NULL};
     struct slice time;
     int64_t time_ms;
-    if (!check_size(call, "an id", call->args[0], COUNTER_ID_MAX) ||
-        !http_call_query(call, names, &time) || !read_time(call, "time", time, &time_ms))
+    if (!check_counter(call, call->args[0]) || !http_call_query(call, names, &time) ||
+        !read_time(call, "time", time, &time_ms))
         return;
     if (!time.data) {
         http_call_fail(call, HTTP_PROBLEM_INVALID, "time is missing");
@@ -396,6 +403,7 @@ void http_lives(struct http_call *call)
     uint64_t cursor;
     uint32_t limit;
     if (!http_call_query(call, names, values) ||
+        (values[1].data && !check_counter(call, values[1])) ||
         !read_time(call, "since", values[2], &filter.since_ms) ||
         !read_time(call, "until", values[3], &filter.until_ms) ||
         !http_call_page(call, values[4], values[5], PAGE_DEFAULT, &cursor, &limit))
@@ -546,7 +554,7 @@ static void hand_in_write(struct http_call *call, struct page_job *job, enum htt
 
 static void ask_letter(struct http_call *call, http_find_fn *find, enum http_verb verb)
 {
-    struct page_job *job = http_call_check_key(call) ? new_letter_job(call, find) : NULL;
+    struct page_job *job = new_letter_job(call, find);
     if (job)
         hand_in_write(call, job, verb);
 }
@@ -563,7 +571,7 @@ void http_letter_discard(struct http_call *call)
 
 static void ask_all_letters(struct http_call *call, http_find_fn *find, enum http_verb verb)
 {
-    if (!has_no_query(call) || !http_call_check_key(call))
+    if (!has_no_query(call))
         return;
     struct page_job *job = new_job(call, find, (struct slice){NULL, 0});
     job->is_all = true;

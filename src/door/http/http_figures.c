@@ -59,7 +59,7 @@ void http_figures(struct http_call *call)
     int64_t since_ms = 0;
     if (!http_call_query(call, names, &since))
         return;
-    if (since.data && !http_clock_parse(since, &since_ms)) {
+    if (since.data && (!http_clock_parse(since, &since_ms) || since_ms < 0)) {
         http_call_fail(call, HTTP_PROBLEM_INVALID,
                        "since: not a time like 2026-01-31T12:00:00Z, nor milliseconds");
         return;

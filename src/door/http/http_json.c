@@ -187,6 +187,21 @@ static bool is_next(const struct reader *reader, char a, char b)
     return reader->at < reader->end && (*reader->at == a || *reader->at == b);
 }
 
+/* "5.0" is an integer, as JSON Schema has it: many programs write what they hold as a float that
+ * way. And "-0" is 0. */
+static void trim_integer(struct http_json *value, const char *point)
+{
+    const char *end = value->text.data + value->text.size;
+    for (const char *at = point + 1; at < end; at++) {
+        if (*at != '0')
+            return;
+    }
+    value->type = HTTP_JSON_INTEGER;
+    value->text.size = (size_t)(point - value->text.data);
+    if (slice_equal(value->text, SLICE("-0")))
+        value->text = (struct slice){value->text.data + 1, 1};
+}
+
 static bool read_number(struct reader *reader)
 {
     struct http_json *value = append(reader, HTTP_JSON_INTEGER);
@@ -200,13 +215,15 @@ static bool read_number(struct reader *reader)
         return false;
     if (*first == '0' && reader->at - first > 1)
         return fail(reader, "a number begins with 0");
+    const char *point = reader->at;
     if (is_next(reader, '.', '.')) {
         value->type = HTTP_JSON_NUMBER;
         reader->at++;
         if (!read_digits(reader))
             return false;
     }
-    if (is_next(reader, 'e', 'E')) {
+    bool has_exponent = is_next(reader, 'e', 'E');
+    if (has_exponent) {
         value->type = HTTP_JSON_NUMBER;
         reader->at++;
         if (is_next(reader, '+', '-'))
@@ -215,6 +232,8 @@ static bool read_number(struct reader *reader)
             return false;
     }
     value->text = (struct slice){begin, (size_t)(reader->at - begin)};
+    if (!has_exponent)
+        trim_integer(value, point);
     return true;
 }
 

@@ -8,7 +8,7 @@
  * Refused: what RFC 8259 refuses, and also names that stand twice in an object,
  * lone surrogates, \u0000, invalid UTF-8, a byte order mark, more than
  * HTTP_JSON_DEPTH_MAX levels. Numbers stay text, so integers of any size are
- * exact. Strings with escapes are undone in place. Pure. */
+ * exact; "5.0" is the integer 5, and "-0" is 0. Strings with escapes are undone in place. Pure. */
 #ifndef DOOR_HTTP_HTTP_JSON_H
 #define DOOR_HTTP_HTTP_JSON_H
 

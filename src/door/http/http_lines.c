@@ -4,7 +4,9 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "core/key.h"
 #include "door/http/http_call.h"
+#include "door/http/http_door.h"
 #include "door/http/http_handlers.h"
 #include "door/http/http_worker.h"
 
@@ -14,6 +16,10 @@
 #define SPARE_BYTES_MAX (1u << 20)
 #define WHY_SIZE        160u
 #define LINE_ROOM_BYTES 256u /* for an answer without a big number */
+#define LINE_BYTES_MAX  (LINE_ROOM_BYTES + NUMBER_DIGITS_MAX) /* of any answer to a line */
+#define END_ROOM_BYTES  4096u                                 /* for the head and the last line */
+
+_Static_assert(NUMBER_DIGITS_MAX >= 6 * WHY_SIZE, "every byte of a reason may be escaped");
 
 /* A line that has no op. */
 struct failure {
@@ -35,8 +41,11 @@ struct http_lines {
     size_t failure_room;
     struct slice ack; /* "durable" */
     struct http_text out;
-    char *key_memory;        /* owned: "key:line" of the stretch, for a key of the whole */
-    struct http_lines *next; /* in the worker's list of those that go on */
+    size_t out_max;                         /* bytes of `out` that can be sent */
+    char region[LIMIT_REGION_BYTES];        /* of lines that name none */
+    char key_prefix[KEY_LINE_PREFIX_BYTES]; /* of the lines' keys, if the batch has a key */
+    char *key_memory;                       /* owned: these keys, of the stretch */
+    struct http_lines *next;                /* in the worker's list of those that go on */
 };
 
 /* The worker keeps one buffer for the answers of the next. */
@@ -206,21 +215,15 @@ static bool find_kind(struct http_lines *lines, const struct word *word, const s
     return *ret_kind != KIND_NONE;
 }
 
-/* A key of the whole request counts for each of its lines. */
-static struct slice key_of(struct http_lines *lines, const struct line *line, size_t index)
+/* The key that a line without one gets from the key of the batch. */
+static struct slice derive_key(struct http_lines *lines, size_t index)
 {
-    if (line->key.data || !lines->call.key.data)
-        return line->key;
-    size_t max = LIMIT_KEY_BYTES + 1 + DECIMAL_SIZE_MAX;
+    if (!lines->call.key.data)
+        return (struct slice){NULL, 0};
     if (!lines->key_memory)
-        lines->key_memory = memory_take(max * STRETCH_OPS);
-    char *to = lines->key_memory + index * max;
-    struct slice whole = lines->call.key;
-    size_t size = whole.size < LIMIT_KEY_BYTES ? whole.size : LIMIT_KEY_BYTES;
-    memcpy(to, whole.data, size);
-    to[size] = ':';
-    char *end = decimal_format_unsigned(to + size + 1, lines->line);
-    return (struct slice){to, (size_t)(end - to)};
+        lines->key_memory = memory_take((size_t)KEY_LINE_BYTES_MAX * STRETCH_OPS);
+    return key_of_line(lines->key_prefix, lines->line,
+                       lines->key_memory + index * KEY_LINE_BYTES_MAX);
 }
 
 static bool read_amount(struct http_lines *lines, const struct line *line, struct op *op)
@@ -257,8 +260,9 @@ static bool append_op(struct http_lines *lines, struct slice text, size_t index)
     op->reaction = kind;
     op->silent = op_has_user(word->kind);
     if (op_is_write(word->kind)) {
-        op->key = key_of(lines, &line, index);
-        op->region = line.region;
+        op->key = line.key;
+        op->region =
+            line.region.data ? line.region : (struct slice){lines->region, lines->call.region.size};
         op->must_log = lines->call.must_log;
     }
     if (op->must_log && !service_may_log(worker->service)) {
@@ -276,6 +280,9 @@ static bool append_op(struct http_lines *lines, struct slice text, size_t index)
         fail(lines, http_problem_of(error.code), error.text);
         return false;
     }
+    /* Behind the checks, since no client may send such a key. */
+    if (op_is_write(op->kind) && !op->key.data)
+        op->key = derive_key(lines, index);
     return true;
 }
 
@@ -362,6 +369,21 @@ static void send(struct http_lines *lines)
                       SLICE("Cache-Control: no-store\r\n"), buffer_slice(&lines->out.bytes));
 }
 
+/* So many answers certainly fit into what is left of the output. */
+static size_t answers_left(const struct http_lines *lines)
+{
+    size_t used = lines->out.bytes.size;
+    return used < lines->out_max ? (lines->out_max - used) / LINE_BYTES_MAX : 0;
+}
+
+/* No line is run whose answer could not be sent: the client would not know of it. */
+static void refuse_rest(struct http_lines *lines)
+{
+    write_failure(&lines->out, lines->line + 1, HTTP_PROBLEM_TOO_LARGE,
+                  "the answer is full: this line and those behind it were not run");
+    lines->at = lines->end;
+}
+
 static void answer_stretch(struct http_call *call, struct op *ops)
 {
     struct http_lines *lines = call->extra;
@@ -377,6 +399,8 @@ static void answer_stretch(struct http_call *call, struct op *ops)
         }
     }
     lines->failure_count = 0;
+    if (lines->at < lines->end && answers_left(lines) == 0)
+        refuse_rest(lines);
     if (lines->at < lines->end && call->client->conn && !lines->out.overflow) {
         lines->next = worker->lines;
         worker->lines = lines; /* the end of the pass sees to it */
@@ -395,8 +419,11 @@ static void take_stretch(struct http_lines *lines)
     struct pass *pass = &lines->call.client->worker->pass;
     size_t taken = 0; /* lines */
     size_t count = 0; /* ops */
+    size_t most = answers_left(lines);
+    if (most > STRETCH_OPS)
+        most = STRETCH_OPS;
     lines->first = lines->line + 1;
-    while (lines->at < lines->end && taken < STRETCH_OPS && pass_has_room(pass, 1)) {
+    while (lines->at < lines->end && taken < most && pass_has_room(pass, 1)) {
         char *begin = lines->at;
         char *end = memchr(begin, '\n', (size_t)(lines->end - begin));
         lines->at = end ? end + 1 : lines->end;
@@ -415,15 +442,21 @@ static void keep_rest(struct http_lines *lines)
     struct http_call *call = &lines->call;
     size_t size = (size_t)(lines->end - lines->at);
     call->client->lines_bytes = size;
-    lines->memory = memory_take(size + call->key.size + call->origin.size);
+    lines->memory = memory_take(size + call->origin.size);
     memcpy(lines->memory, lines->at, size);
     lines->at = lines->memory;
     lines->end = lines->memory + size;
-    if (call->key.size > 0)
-        call->key.data = memcpy(lines->end, call->key.data, call->key.size);
     if (call->origin.size > 0)
-        call->origin.data =
-            memcpy(lines->end + call->key.size, call->origin.data, call->origin.size);
+        call->origin.data = memcpy(lines->end, call->origin.data, call->origin.size);
+}
+
+/* The connection may have answers that are not sent yet. */
+static size_t size_of_answer_max(const struct http_client *client)
+{
+    size_t max = http_door_options(client->worker->http)->output_bytes_max;
+    size_t used = client->output.bytes.size + END_ROOM_BYTES;
+    size_t left = max > used ? max - used : 0;
+    return left < OUT_BYTES_MAX - END_ROOM_BYTES ? left : OUT_BYTES_MAX - END_ROOM_BYTES;
 }
 
 /* The end of a last line is no line. */
@@ -443,6 +476,11 @@ void http_batch(struct http_call *call)
     lines->at = (char *)call->body.data;
     lines->end = lines->at + size_of_lines(call->body);
     lines->ack = http_call_ack_word(call);
+    lines->out_max = size_of_answer_max(client);
+    if (call->key.data)
+        key_line_prefix(call->key, lines->key_prefix);
+    if (call->region.size > 0)
+        memcpy(lines->region, call->region.data, call->region.size);
     take_buffer(lines);
     take_stretch(lines);
     if (lines->at < lines->end) {

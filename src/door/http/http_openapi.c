@@ -29,7 +29,23 @@ struct schema {
 #define AMOUNT    "{\"$ref\":\"#/components/schemas/Amount\"}"
 #define COUNTS    "{\"$ref\":\"#/components/schemas/Counts\"}"
 #define CURSOR    "{\"$ref\":\"#/components/schemas/Cursor\"}"
-#define ID        "{\"oneOf\":[{\"type\":\"string\"},{\"type\":\"integer\"}]}"
+
+/* What clients send. */
+#define NAME     "{\"$ref\":\"#/components/schemas/Name\"}"
+#define USER     "{\"$ref\":\"#/components/schemas/User\"}"
+#define NAME_ID  "{\"oneOf\":[" NAME ",{\"type\":\"integer\"}]}"
+#define USER_ID  "{\"oneOf\":[" USER ",{\"type\":\"integer\"}]}"
+#define KIND     "{\"$ref\":\"#/components/schemas/Kind\"}"
+#define REGION   "{\"$ref\":\"#/components/schemas/Region\"}"
+#define PATTERN  "{\"$ref\":\"#/components/schemas/Pattern\"}"
+#define KEY      "{\"$ref\":\"#/components/schemas/Key\"}"
+#define MOMENT   "{\"$ref\":\"#/components/schemas/Moment\"}"
+#define EVENT_ID "{\"$ref\":\"#/components/schemas/EventId\"}"
+
+#define TEXT_OF(min, max)                                          \
+    "\"type\":\"string\",\"minLength\":" min ",\"maxLength\":" max \
+    ",\"pattern\":\"^[^\\\\u0000]*$"                               \
+    "\""
 
 /* An object that has these members, and no others. */
 #define CLOSED(required, members)                                                 \
@@ -47,10 +63,30 @@ struct schema {
 
 static const struct schema schemas[] = {
     {"Any", "{}"},
+    {"Name",
+     "{" TEXT_OF("1", "256") ",\"description\":\"Of a counter or an item; at most 256 bytes of "
+                             "UTF-8\"}"},
+    {"User", "{" TEXT_OF("1", "128") ",\"description\":\"At most 128 bytes of UTF-8\"}"},
+    {"Region", "{" TEXT_OF("0", "64") ",\"description\":\"At most 64 bytes of UTF-8\"}"},
+    {"Key", "{\"type\":\"string\",\"minLength\":1,\"maxLength\":128,\"pattern\":"
+            "\"^[^\\\\u0000\\\\u0001][^\\\\u0000]*$\",\"description\":\"An idempotency key; at "
+            "most 128 bytes "
+            "of UTF-8\"}"},
+    {"Pattern", "{" TEXT_OF("1", "256") ",\"description\":\"A glob pattern: * ? [a-z]; at most 256 "
+                                        "bytes of UTF-8\"}"},
+    {"EventId", "{\"type\":\"string\",\"pattern\":\"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-"
+                "[0-9a-f]{12}$\"}"},
+    {"Moment",
+     "{\"type\":\"string\",\"pattern\":\"^((0|[1-9][0-9]{0,13}|1[0-9]{14}|2[0-4][0-9]{13})|"
+     "(19[7-9][0-9]|[2-9][0-9]{3})-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3])"
+     "(:[0-5][0-9]){2}(\\\\.[0-9]{1,9})?Z)$\",\"description\":\"2026-01-31T12:00:00Z, or "
+     "milliseconds since 1970\"}"},
     {"Digits", "{\"type\":\"string\",\"pattern\":\"^(0|-?[1-9][0-9]*)$\",\"description\":"
                "\"An integer of any size, as decimal digits\"}"},
-    {"Amount", "{\"description\":\"An integer of any size, as a number or as a string of digits\","
-               "\"oneOf\":[{\"type\":\"integer\"},{\"$ref\":\"#/components/schemas/Digits\"}]}"},
+    {"Amount",
+     "{\"description\":\"An integer of up to 900 digits, as a number without an exponent or as "
+     "a string of digits\",\"oneOf\":[{\"type\":\"integer\"},{\"type\":\"string\",\"pattern\":"
+     "\"^(0|-?[1-9][0-9]{0,899})$\"}]}"},
     {"Time", "{\"type\":\"string\",\"format\":\"date-time\",\"pattern\":"
              "\"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\\\\.[0-9]{3}Z$\"}"},
     {"Ack", "{\"enum\":[\"durable\",\"written\",\"memory\",\"log\",\"hot\"],\"description\":\"What "
@@ -73,13 +109,16 @@ static const struct schema schemas[] = {
     {"Deletion", CLOSED("\"id\",\"deleted\",\"repeated\",\"ack\",\"as_of\"",
                         "\"id\":" STRING ",\"deleted\":" BOOLEAN ",\"repeated\":" BOOLEAN
                         ",\"ack\":" ACK ",\"as_of\":" TIME)},
-    {"Add", CLOSED("", "\"delta\":" AMOUNT ",\"region\":" STRING)},
-    {"Reset", CLOSED("", "\"value\":" AMOUNT ",\"region\":" STRING)},
+    {"Add", CLOSED("", "\"delta\":" AMOUNT ",\"region\":" REGION)},
+    {"Reset", CLOSED("", "\"value\":" AMOUNT ",\"region\":" REGION)},
     {"Create",
      CLOSED("",
             "\"shards\":{\"type\":\"integer\",\"minimum\":1,\"maximum\":64},\"policy\":{"
-            "\"enum\":[\"local\",\"random\",\"round-robin\",\"least-loaded\"]},\"floor\":" AMOUNT
-            ",\"idle_s\":" WHOLE ",\"region\":" STRING)},
+            "\"enum\":[\"local\",\"random\",\"round-robin\",\"least-loaded\"]},\"floor\":{"
+            "\"oneOf\":[{\"type\":\"integer\",\"minimum\":-9223372036854775808,\"maximum\":"
+            "9223372036854775807},{\"type\":\"string\",\"pattern\":\"^(0|-?[1-9][0-9]{0,17})$\"}]},"
+            "\"idle_s\":{\"type\":\"integer\",\"minimum\":0,\"maximum\":4294967295},"
+            "\"region\":" REGION)},
     {"Description",
      CLOSED("\"id\",\"kind\",\"shards\",\"policy\",\"as_of\"",
             "\"id\":" STRING ",\"kind\":{\"enum\":[\"counter\",\"item\"]},\"shards\":" WHOLE
@@ -111,7 +150,7 @@ static const struct schema schemas[] = {
             ",\"before\":" TEXT_0 ",\"after\":" TEXT_0 ",\"key\":" STRING ",\"region\":" STRING)},
     {"EventPage", PAGE_OF("id", "events", REF("Event"))},
 
-    {"ReactionChoice", CLOSED("", "\"kind\":" STRING ",\"region\":" STRING)},
+    {"ReactionChoice", CLOSED("", "\"kind\":" KIND ",\"region\":" REGION)},
     {"Reaction", CLOSED("\"item\",\"user\",\"reaction\",\"as_of\"",
                         "\"item\":" STRING ",\"user\":" STRING ",\"reaction\":" TEXT_0 FRESHNESS
                         ",\"as_of\":" TIME)},
@@ -124,9 +163,9 @@ static const struct schema schemas[] = {
     {"MemberPage", CLOSED("\"item\",\"kind\",\"members\",\"cursor\",\"as_of\"",
                           "\"item\":" STRING ",\"kind\":" STRING
                           ",\"members\":" LIST(STRING) ",\"cursor\":" CURSOR ",\"as_of\":" TIME)},
-    {"Mine",
-     CLOSED("\"user\",\"items\"", "\"user\":" ID ",\"items\":{\"type\":\"array\",\"minItems\":1,"
-                                  "\"maxItems\":1000,\"items\":" ID "}")},
+    {"Mine", CLOSED("\"user\",\"items\"",
+                    "\"user\":" USER_ID ",\"items\":{\"type\":\"array\",\"minItems\":1,"
+                    "\"maxItems\":1000,\"items\":" NAME_ID "}")},
     {"ItemReaction", CLOSED("\"item\",\"reaction\"",
                             "\"item\":" STRING ",\"reaction\":" TEXT_0 ",\"problem\":" STRING)},
     {"MineAnswer",
@@ -142,8 +181,8 @@ static const struct schema schemas[] = {
      CLOSED("\"op\"",
             "\"op\":{\"enum\":[\"like\",\"unlike\",\"dislike\",\"undislike\",\"react\","
             "\"unreact\",\"toggle\",\"reaction\",\"add\",\"set\",\"reset\",\"delete\","
-            "\"get\"]},\"item\":" ID ",\"id\":" ID ",\"user\":" ID ",\"kind\":" STRING
-            ",\"delta\":" AMOUNT ",\"value\":" AMOUNT ",\"key\":" STRING ",\"region\":" STRING)},
+            "\"get\"]},\"item\":" NAME_ID ",\"id\":" NAME_ID ",\"user\":" USER_ID ",\"kind\":" KIND
+            ",\"delta\":" AMOUNT ",\"value\":" AMOUNT ",\"key\":" KEY ",\"region\":" REGION)},
     {"BatchAnswer",
      CLOSED("\"line\",\"status\"",
             "\"line\":" WHOLE ",\"status\":{\"type\":\"integer\"},\"changed\":" BOOLEAN
@@ -172,8 +211,8 @@ static const struct schema schemas[] = {
      CLOSED("\"count\",\"repeated\",\"ack\",\"as_of\"",
             "\"count\":" WHOLE ",\"repeated\":" BOOLEAN ",\"ack\":" ACK ",\"as_of\":" TIME)},
 
-    {"RecountStart", CLOSED("", "\"match\":" STRING)},
-    {"AuditStart", CLOSED("", "\"match\":" STRING ",\"repair\":" BOOLEAN)},
+    {"RecountStart", CLOSED("", "\"match\":" PATTERN)},
+    {"AuditStart", CLOSED("", "\"match\":" PATTERN ",\"repair\":" BOOLEAN)},
     {"TaskStart",
      CLOSED("\"task\",\"watch\",\"repeated\",\"as_of\"",
             "\"task\":" WHOLE ",\"watch\":" STRING ",\"repeated\":" BOOLEAN ",\"as_of\":" TIME)},
@@ -214,24 +253,36 @@ static const struct schema schemas[] = {
             "\"required\":[\"time\",\"writes\",\"reads\"],\"additionalProperties\":" LIST(
                 "{\"type\":[\"integer\",\"null\"],\"minimum\":0}") "},\"as_of\":" TIME)},
 
-    {"SeedLike", CLOSED("\"post_id\",\"user_id\"", "\"post_id\":" ID ",\"user_id\":" ID)},
+    {"SeedLike", CLOSED("\"post_id\",\"user_id\"", "\"post_id\":" NAME_ID ",\"user_id\":" USER_ID)},
     {"SeedLikeAnswer",
      CLOSED("\"post_id\",\"user_id\",\"liked\",\"delta\",\"like_count\",\"ack\",\"as_of\"",
-            "\"post_id\":" ID ",\"user_id\":" ID ",\"liked\":" BOOLEAN
+            "\"post_id\":" NAME_ID ",\"user_id\":" USER_ID ",\"liked\":" BOOLEAN
             ",\"delta\":{\"enum\":[-1,0,1]},\"like_count\":" WHOLE ",\"repeated\":" BOOLEAN
             ",\"ack\":" ACK ",\"as_of\":" TIME)},
     {"SeedCount", CLOSED("\"post_id\",\"like_count\",\"as_of\"",
-                         "\"post_id\":" ID ",\"like_count\":" WHOLE ",\"as_of\":" TIME)},
+                         "\"post_id\":" NAME_ID ",\"like_count\":" WHOLE ",\"as_of\":" TIME)},
     {"SeedVideo", CLOSED("\"videoId\",\"likeCount\",\"as_of\"",
                          "\"videoId\":" STRING ",\"likeCount\":" WHOLE ",\"as_of\":" TIME)},
 };
 
-static void write_schemas(struct http_text *to)
+static void write_kinds(struct http_text *to, const struct kinds *kinds)
+{
+    HTTP_TEXT(to, ",\"Kind\":{\"enum\":[");
+    for (unsigned i = 0; i < kinds->count; i++) {
+        if (i > 0)
+            HTTP_TEXT(to, ",");
+        http_text_string(to, kinds_name(kinds, (uint8_t)(i + 1)));
+    }
+    HTTP_TEXT(to, "],\"description\":\"A kind of reaction, of those that are configured\"}");
+}
+
+static void write_schemas(struct http_text *to, const struct kinds *kinds)
 {
     HTTP_TEXT(to, "\"schemas\":{\"ProblemType\":{\"enum\":[");
     for (unsigned i = 0; i < HTTP_PROBLEMS; i++)
         http_text_printf(to, "%s\"/problems/%s\"", i > 0 ? "," : "", http_problems[i].slug);
     HTTP_TEXT(to, "]}");
+    write_kinds(to, kinds);
     for (size_t i = 0; i < sizeof(schemas) / sizeof(schemas[0]); i++) {
         http_text_printf(to, ",\"%s\":", schemas[i].name);
         http_text_add(to, slice_of(schemas[i].json));
@@ -250,19 +301,20 @@ struct parameter {
 static const struct parameter parameters[] = {
     {"consistency", "{\"enum\":[\"exact\",\"any\"]}", "exact: as exact=true"},
     {"exact", BOOLEAN, "Ask all shards, whatever is known; on one node every read does"},
-    {"ids", STRING, "Ids with commas between them, up to 1000"},
-    {"match", STRING, "A glob pattern: * ? [a-z]"},
-    {"cursor", "{\"type\":\"string\",\"pattern\":\"^(0|[1-9][0-9]{0,19})$\"}",
+    {"ids", "{\"type\":\"string\",\"pattern\":\"^[^,\\\\u0000]+(,[^,\\\\u0000]+)*$\"}",
+     "Ids with commas between them, up to 1000; of counters: stands alone"},
+    {"match", PATTERN, "A glob pattern: * ? [a-z]"},
+    {"cursor", "{\"type\":\"string\",\"pattern\":\"^(0|[1-9][0-9]{0,18}|1[0-7][0-9]{18})$\"}",
      "That of the page before"},
     {"limit", "{\"type\":\"integer\",\"minimum\":1,\"maximum\":10000}", "About so many"},
-    {"kind", STRING, "A kind of reaction; like where it is not said"},
-    {"user", STRING, "Of this user only"},
-    {"time", STRING, "2026-01-31T12:00:00Z, or milliseconds since 1970"},
+    {"kind", KIND, "A kind of reaction; like where it is not said"},
+    {"user", USER, "Of this user only"},
+    {"time", MOMENT, "2026-01-31T12:00:00Z, or milliseconds since 1970"},
     {"state", "{\"enum\":[\"PENDING\",\"RETRYING\",\"SUCCESS\",\"FAILED\",\"DISCARDED\"]}",
      "In this state only"},
-    {"counter", STRING, "Of this counter or item only"},
-    {"since", STRING, "Not before this time; of figures: after it"},
-    {"until", STRING, "Not after this time"},
+    {"counter", NAME, "Of this counter or item only"},
+    {"since", MOMENT, "Not before this time; of figures: after it"},
+    {"until", MOMENT, "Not after this time"},
     {"verbose", STRING, "Says what was looked at"},
 };
 
@@ -275,14 +327,35 @@ static const struct parameter *find_parameter(struct slice name)
     abort(); /* a parameter that nobody described */
 }
 
+static const struct parameter path_parameters[] = {
+    {"id", NAME, NULL},
+    {"item", NAME, NULL},
+    {"video", NAME, NULL},
+    {"user", USER, NULL},
+    {"event", EVENT_ID, NULL},
+    {"task",
+     "{\"type\":\"string\",\"pattern\":"
+     "\"^(0|[1-9][0-9]{0,18})$\"}",
+     NULL},
+    {"file", "{" TEXT_OF("1", "256") "}", NULL},
+};
+
+static const char *schema_of_argument(struct slice name)
+{
+    for (size_t i = 0; i < sizeof(path_parameters) / sizeof(path_parameters[0]); i++) {
+        if (slice_equal(slice_of(path_parameters[i].name), name))
+            return path_parameters[i].schema;
+    }
+    abort(); /* an argument that nobody described */
+}
+
 static void write_path_parameters(struct http_text *to, const char *path, bool *has_one)
 {
     for (const char *at = path; (at = strchr(at, '{')); at++) {
-        size_t size = (size_t)(strchr(at, '}') - at - 1);
+        struct slice name = {at + 1, strcspn(at, "}") - 1};
         http_text_printf(to,
-                         "%s{\"name\":\"%.*s\",\"in\":\"path\",\"required\":true,\"schema\":{"
-                         "\"type\":\"string\",\"minLength\":1}}",
-                         *has_one ? "," : "", (int)size, at + 1);
+                         "%s{\"name\":\"%.*s\",\"in\":\"path\",\"required\":true,\"schema\":%s}",
+                         *has_one ? "," : "", SLICE_ARGS(name), schema_of_argument(name));
         *has_one = true;
     }
 }
@@ -338,6 +411,16 @@ static void write_content(struct http_text *to, const char *type, const char *an
                          type, answer);
 }
 
+/* Of others no body at all means the same as an empty object. */
+static bool has_required_members(const char *name)
+{
+    for (size_t i = 0; i < sizeof(schemas) / sizeof(schemas[0]); i++) {
+        if (strcmp(schemas[i].name, name) == 0)
+            return strstr(schemas[i].json, "\"required\":[]") == NULL;
+    }
+    abort(); /* a schema that nobody wrote */
+}
+
 static void write_operation(struct http_text *to, const struct http_route *route)
 {
     static const char *const names[] = {
@@ -351,6 +434,8 @@ static void write_operation(struct http_text *to, const struct http_route *route
     write_parameters(to, route);
     if (route->body) {
         HTTP_TEXT(to, ",\"requestBody\":{");
+        if (!(route->flags & HTTP_ROUTE_LINES) && has_required_members(route->body))
+            HTTP_TEXT(to, "\"required\":true,");
         write_content(to, type, route->body);
         HTTP_TEXT(to, "}");
     }
@@ -370,7 +455,7 @@ static void write_path(struct http_text *to, unsigned first)
     bool has_one = false;
     for (unsigned i = first; i < http_route_count; i++) {
         const struct http_route *route = &http_route_table[i];
-        if (strcmp(route->path, path) != 0 || route->flags & HTTP_ROUTE_HIDDEN)
+        if (strcmp(route->path, path) != 0)
             continue;
         if (has_one)
             HTTP_TEXT(to, ",");
@@ -383,11 +468,10 @@ static void write_path(struct http_text *to, unsigned first)
 static bool is_first(unsigned index)
 {
     for (unsigned i = 0; i < index; i++) {
-        if (!(http_route_table[i].flags & HTTP_ROUTE_HIDDEN) &&
-            strcmp(http_route_table[i].path, http_route_table[index].path) == 0)
+        if (strcmp(http_route_table[i].path, http_route_table[index].path) == 0)
             return false;
     }
-    return !(http_route_table[index].flags & HTTP_ROUTE_HIDDEN);
+    return true;
 }
 
 static void write_paths(struct http_text *to)
@@ -405,7 +489,7 @@ static void write_paths(struct http_text *to)
     HTTP_TEXT(to, "}");
 }
 
-void http_openapi_write(struct http_text *text, const char *version)
+void http_openapi_write(struct http_text *text, const struct kinds *kinds, const char *version)
 {
     http_text_init(text, TEXT_BYTES_MAX);
     http_text_printf(text,
@@ -415,23 +499,20 @@ void http_openapi_write(struct http_text *text, const char *version)
                      "\"security\":[{},{\"password\":[]}],",
                      version);
     write_paths(text);
-    HTTP_TEXT(
-        text,
-        ",\"components\":{\"securitySchemes\":{\"password\":{\"type\":\"http\",\"scheme\":"
-        "\"bearer\"}},\"parameters\":{"
-        "\"Key\":{\"name\":\"Idempotency-Key\",\"in\":\"header\",\"description\":\"The write "
-        "counts once, however often it is sent with this key\",\"schema\":{\"type\":\"string\","
-        "\"minLength\":1,\"maxLength\":128}},"
-        "\"Ack\":{\"name\":\"ack\",\"in\":\"query\",\"description\":\"Wait for the log, and "
-        "refuse the write while that is down\",\"schema\":{\"enum\":[\"log\"]}},"
-        "\"Region\":{\"name\":\"Tally-Region\",\"in\":\"header\",\"schema\":{\"type\":"
-        "\"string\",\"maxLength\":64}},"
-        "\"IfNoneMatch\":{\"name\":\"If-None-Match\",\"in\":\"header\",\"description\":\"The "
-        "ETag of an answer that is there already\",\"schema\":{\"type\":\"string\"}}},"
-        "\"responses\":{\"Problem\":{\"description\":\"It went wrong; the type says how\","
-        "\"content\":{\"application/problem+json\":{\"schema\":{\"$ref\":"
-        "\"#/components/schemas/Problem\"}}}}},");
-    write_schemas(text);
+    HTTP_TEXT(text,
+              ",\"components\":{\"securitySchemes\":{\"password\":{\"type\":\"http\",\"scheme\":"
+              "\"bearer\"}},\"parameters\":{"
+              "\"Key\":{\"name\":\"Idempotency-Key\",\"in\":\"header\",\"description\":\"The write "
+              "counts once, however often it is sent with this key\",\"schema\":" KEY "},"
+              "\"Ack\":{\"name\":\"ack\",\"in\":\"query\",\"description\":\"Wait for the log, and "
+              "refuse the write while that is down\",\"schema\":{\"enum\":[\"log\"]}},"
+              "\"Region\":{\"name\":\"Tally-Region\",\"in\":\"header\",\"schema\":" REGION "},"
+              "\"IfNoneMatch\":{\"name\":\"If-None-Match\",\"in\":\"header\",\"description\":\"The "
+              "ETag of an answer that is there already\",\"schema\":{\"type\":\"string\"}}},"
+              "\"responses\":{\"Problem\":{\"description\":\"It went wrong; the type says how\","
+              "\"content\":{\"application/problem+json\":{\"schema\":{\"$ref\":"
+              "\"#/components/schemas/Problem\"}}}}},");
+    write_schemas(text, kinds);
     HTTP_TEXT(text, "}}");
     assert(!text->overflow);
 }

@@ -3,9 +3,10 @@
 #ifndef DOOR_HTTP_HTTP_OPENAPI_H
 #define DOOR_HTTP_HTTP_OPENAPI_H
 
+#include "core/kinds.h"
 #include "door/http/http_text.h"
 
 /* Begins the text and writes it. */
-void http_openapi_write(struct http_text *text, const char *version);
+void http_openapi_write(struct http_text *text, const struct kinds *kinds, const char *version);
 
 #endif

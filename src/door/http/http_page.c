@@ -157,6 +157,11 @@ static void answer_index(struct http_call *call, struct op *ops)
                       buffer_slice(&body->bytes));
 }
 
+bool http_has_page(void)
+{
+    return http_page_is_whole;
+}
+
 /* ---- handlers ---- */
 
 /* Has a file answered, if there is one of that name. */

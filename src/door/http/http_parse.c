@@ -55,6 +55,7 @@ static const struct {
     {HTTP_HEADER_REGION, {"tally-region", 12}},
     {HTTP_HEADER_IF_NONE_MATCH, {"if-none-match", 13}},
     {HTTP_HEADER_ORIGIN, {"origin", 6}},
+    {HTTP_HEADER_SEC_FETCH_SITE, {"sec-fetch-site", 14}},
     {HTTP_HEADER_EXPECT, {"expect", 6}},
     {HTTP_HEADER_TRANSFER_ENCODING, {"transfer-encoding", 17}},
     {HTTP_HEADER_ACCEPT, {"accept", 6}},
@@ -187,6 +188,7 @@ void http_parser_next(struct http_parser *parser)
     parser->headers_seen = 0;
     parser->body_size = 0;
     parser->extension_size = 0;
+    parser->is_other = false;
     parser->complete = false;
     parser->has_head = false;
     parser->status = 0;
@@ -236,6 +238,7 @@ static bool take_target(struct http_parser *parser)
 {
     struct http_request *request = &parser->request;
     struct slice url = slice_at(parser, parser->url);
+    request->host_sent = request->headers[HTTP_HEADER_HOST];
     if (url.size > 7 && slice_equal_nocase((struct slice){url.data, 7}, SLICE("http://"))) {
         const char *host = url.data + 7;
         const char *path = memchr(host, '/', url.size - 7);
@@ -276,7 +279,7 @@ static enum http_found check_head(struct http_parser *parser)
     if (llhttp->http_major != 1 || llhttp->http_minor > 1)
         return broken(parser, 505, "only HTTP/1.1 and HTTP/1.0 are spoken here");
 
-    request->method = llhttp->method;
+    request->method = parser->is_other ? HTTP_METHOD_OTHER : llhttp->method;
     request->is_old = llhttp->http_minor == 0;
     request->keep_alive = llhttp_should_keep_alive(llhttp) != 0;
     if (!take_slices(parser))
@@ -294,6 +297,51 @@ static enum http_found check_head(struct http_parser *parser)
     return HTTP_FOUND_MORE;
 }
 
+#define METHOD_BYTES_MAX 32u
+
+static bool is_token(char c)
+{
+    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
+           (c != '\0' && strchr("!#$%&'*+-.^_`|~", c));
+}
+
+static bool is_served(struct slice method)
+{
+    static const char *const names[] = {"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (slice_equal(method, slice_of(names[i])))
+            return true;
+    }
+    return false;
+}
+
+/* llhttp refuses methods that it does not know, or knows of other protocols. The rest of such a
+ * request is as good as any: it is read once more from its beginning, as if it were a GET. False:
+ * that is not what is wrong with it. */
+static bool begin_as_other(struct http_parser *parser, size_t size)
+{
+    const char *data = parser->data;
+    size_t begin = 0;
+    while (begin < size && (data[begin] == '\r' || data[begin] == '\n'))
+        begin++;
+    size_t end = begin;
+    while (end < size && end - begin <= METHOD_BYTES_MAX && is_token(data[end]))
+        end++;
+    bool is_cut = end == size && end - begin <= METHOD_BYTES_MAX;
+    if (parser->is_other || end == begin ||
+        (!is_cut && (data[end] != ' ' || is_served((struct slice){data + begin, end - begin}))))
+        return false;
+    http_parser_next(parser);
+    if (is_cut) {
+        parser->need = size + 1;
+        return true;
+    }
+    parser->is_other = true;
+    (void)llhttp_execute(&parser->llhttp, "GET", 3);
+    parser->fed = end;
+    return true;
+}
+
 /* Feeds the head to llhttp, and not a byte more than it may have. */
 static enum http_found parse_head(struct http_parser *parser, size_t size)
 {
@@ -307,6 +355,8 @@ static enum http_found parse_head(struct http_parser *parser, size_t size)
             parser->has_head = true;
             return check_head(parser);
         }
+        if (code != HPE_OK && code != HPE_PAUSED_H2_UPGRADE && begin_as_other(parser, end))
+            return parser->is_other ? parse_head(parser, size) : HTTP_FOUND_MORE;
         if (code != HPE_OK)
             return stopped(parser, code);
         parser->fed = end;

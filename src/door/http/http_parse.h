@@ -37,6 +37,7 @@ enum http_header {
     HTTP_HEADER_REGION,
     HTTP_HEADER_IF_NONE_MATCH,
     HTTP_HEADER_ORIGIN,
+    HTTP_HEADER_SEC_FETCH_SITE,
     HTTP_HEADER_EXPECT,
     HTTP_HEADER_TRANSFER_ENCODING,
     HTTP_HEADER_ACCEPT, /* may stand twice, as the next; the first counts */
@@ -44,14 +45,19 @@ enum http_header {
     HTTP_HEADERS,
 };
 
+/* A method that llhttp does not know. */
+#define HTTP_METHOD_OTHER 255u
+
 struct http_request {
-    unsigned method; /* HTTP_GET, ... of llhttp */
+    unsigned method; /* HTTP_GET, ... of llhttp, or HTTP_METHOD_OTHER */
     bool is_old;     /* HTTP/1.0 */
     bool keep_alive;
     bool has_body;
     struct slice path;                  /* as it was sent, from its "/" on */
     struct slice query;                 /* behind the "?" */
     struct slice headers[HTTP_HEADERS]; /* data NULL = not there */
+    struct slice host_sent;             /* HOST is what the target names, if it does; this is the
+                                         * header as it was sent */
     struct slice body;
 };
 
@@ -91,6 +97,7 @@ struct http_parser {
     uint32_t headers_seen; /* bits */
     uint32_t body_size;
     uint32_t extension_size;
+    bool is_other; /* llhttp was told that the method is GET, since it does not know the real one */
     bool complete;
 };
 

@@ -124,6 +124,8 @@ const char *http_status_name(unsigned status)
         return "Content Too Large";
     case 415:
         return "Unsupported Media Type";
+    case 417:
+        return "Expectation Failed";
     case 422:
         return "Unprocessable Content";
     case 429:

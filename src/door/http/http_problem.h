@@ -37,6 +37,8 @@
     X(TOO_LARGE, 413, "too-large", "The body is larger than allowed", "Send less at once.")        \
     X(BAD_TYPE, 415, "unsupported-media-type", "The body is of a type that is not read here",      \
       "Send \\\"Content-Type: application/json\\\" (application/x-ndjson for /v1/batch).")         \
+    X(EXPECTATION, 417, "expectation-failed", "The header Expect asks for something unknown",      \
+      "Leave it out, or send \\\"Expect: 100-continue\\\".")                                       \
     X(OUT_OF_RANGE, 422, "out-of-range", "The value would not fit, or reaches too far back",       \
       "Use a smaller amount, or a later time.")                                                    \
     X(BELOW_FLOOR, 422, "below-floor", "The counter may not go below its floor",                   \

@@ -86,6 +86,7 @@ static void answer_reaction(struct http_call *call, struct op *ops)
 {
     if (http_call_answer_error(call, ops))
         return;
+    const struct kinds *kinds = call->client->worker->service->kinds;
     struct http_text *body = http_call_body(call);
     HTTP_TEXT(body, "{\"item\":");
     http_text_string(body, ops->id);
@@ -95,10 +96,12 @@ static void answer_reaction(struct http_call *call, struct op *ops)
     http_call_write_kind(call, body, ops->held);
     http_call_as_of_op(call, body, ops);
     HTTP_TEXT(body, "}");
-    struct slice tag = ops->held == KIND_NONE
-                           ? SLICE("none")
-                           : kinds_name(call->client->worker->service->kinds, ops->held);
-    http_call_send_tagged(call, tag);
+    if (ops->held == KIND_NONE)
+        http_call_send_tagged(call, SLICE("none"));
+    else if (slice_equal(kinds_name(kinds, ops->held), SLICE("none")))
+        http_call_send(call, 200);
+    else
+        http_call_send_tagged(call, kinds_name(kinds, ops->held));
 }
 
 void http_reaction_get(struct http_call *call)
@@ -107,16 +110,26 @@ void http_reaction_get(struct http_call *call)
     http_call_submit(call, 1, answer_reaction);
 }
 
-/* The counts with dots between them: as long as none changes, nothing does. */
-static struct slice tag_of_counts(const int64_t *counts, unsigned count, char *to)
+/* Are these the kinds that are configured if nobody says otherwise? */
+static bool are_usual(const struct kinds *kinds)
 {
-    char *at = to;
-    for (unsigned i = 0; i < count; i++) {
-        if (i > 0)
-            *at++ = '.';
-        at = decimal_format(at, counts[i]);
+    return kinds->count == 2 && slice_equal(kinds_name(kinds, 1), SLICE("like")) &&
+           slice_equal(kinds_name(kinds, 2), SLICE("dislike"));
+}
+
+/* The tag of the usual kinds is "likes.dislikes". Others may be configured anew and stand in
+ * another order: their names are part of the content. */
+static void send_counts(struct http_call *call, const int64_t *counts)
+{
+    if (!are_usual(call->client->worker->service->kinds)) {
+        http_call_send(call, 200);
+        return;
     }
-    return (struct slice){to, (size_t)(at - to)};
+    char tag[2 * DECIMAL_SIZE_MAX + 1];
+    char *at = decimal_format(tag, counts[0]);
+    *at++ = '.';
+    at = decimal_format(at, counts[1]);
+    http_call_send_tagged(call, (struct slice){tag, (size_t)(at - tag)});
 }
 
 static void answer_item(struct http_call *call, struct op *ops)
@@ -130,9 +143,7 @@ static void answer_item(struct http_call *call, struct op *ops)
     http_call_write_counts(call, body, ops->counts);
     http_call_as_of_op(call, body, ops);
     HTTP_TEXT(body, "}");
-    char tag[LIMIT_KINDS * (DECIMAL_SIZE_MAX + 1)];
-    http_call_send_tagged(
-        call, tag_of_counts(ops->counts, call->client->worker->service->kinds->count, tag));
+    send_counts(call, ops->counts);
 }
 
 void http_item_get(struct http_call *call)

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <llhttp.h>
+#include <string.h>
 
 #include "door/http/http_handlers.h"
 
@@ -12,7 +13,6 @@
 #define MANY   HTTP_ROUTE_MANY
 #define WRITE  HTTP_ROUTE_WRITE
 #define TAGGED HTTP_ROUTE_TAGGED
-#define HIDDEN HTTP_ROUTE_HIDDEN
 
 #define SSE    "text/event-stream"
 #define TEXT   "text/plain"
@@ -44,8 +44,8 @@ const struct http_route http_route_table[] = {
      "Adds to a counter, which begins at 0 if there is none", NULL, "Add", 200, "CounterChange"},
     {HTTP_PUT, "/v1/counters/{id}", JSON | WRITE, http_counter_create, "createCounter", "counters",
      "Makes a counter with shards, policy and floor", NULL, "Create", 201, "CounterChange"},
-    {HTTP_POST, "/v1/counters/{id}", JSON | WRITE | HIDDEN, http_counter_create,
-     "createCounterByPost", "counters", "As PUT", NULL, "Create", 201, "CounterChange"},
+    {HTTP_POST, "/v1/counters/{id}", JSON | WRITE, http_counter_create, "createCounterByPost",
+     "counters", "As PUT", NULL, "Create", 201, "CounterChange"},
     {HTTP_DELETE, "/v1/counters/{id}", WRITE, http_counter_delete, "deleteCounter", "counters",
      "Deletes a counter, or an item with all its reactions", NULL, NULL, 200, "Deletion"},
     {HTTP_POST, "/v1/counters/{id}/reset", JSON | WRITE, http_counter_reset, "resetCounter",
@@ -53,12 +53,10 @@ const struct http_route http_route_table[] = {
      "Reset", 200, "CounterChange"},
     {HTTP_GET, "/v1/counters/{id}/describe", TAGGED, http_counter_describe, "describeCounter",
      "counters", "Shards, policy, floor and times of a counter", NULL, NULL, 200, "Description"},
-    {HTTP_GET, "/v1/counters/{id}/shards", TAGGED | HIDDEN, http_counter_describe, "describeShards",
+    {HTTP_GET, "/v1/counters/{id}/shards", TAGGED, http_counter_describe, "describeShards",
      "counters", "As describe", NULL, NULL, 200, "Description"},
     {HTTP_POST, "/v1/counters/{id}/recount", ALONE, http_counter_recount, "recountCounter", "proof",
      "Adds up a counter from the log, and compares", NULL, NULL, 200, "Recount"},
-    {HTTP_GET, "/v1/counters/{id}/recount", ALONE | HIDDEN, http_counter_recount,
-     "recountCounterByGet", "proof", "As POST", NULL, NULL, 200, "Recount"},
     {HTTP_GET, "/v1/counters/{id}/events", ALONE | TAGGED, http_counter_events, "getCounterEvents",
      "proof", "The events of a counter or item, newest first", "cursor limit", NULL, 200,
      "EventPage"},
@@ -148,10 +146,13 @@ void http_routes_init(struct http_routes *routes)
                    "raise HTTP_ROUTES_MAX");
     for (unsigned i = 0; i < http_route_count; i++) {
         struct http_route_parts *parts = &routes->parts[i];
+        parts->first = 0;
         parts->count = http_url_split(slice_of(http_route_table[i].path), parts->segments);
         assert(parts->count <= HTTP_URL_SEGMENTS_MAX);
         for (unsigned s = 0; s < parts->count; s++)
             parts->is_arg[s] = parts->segments[s].size > 0 && parts->segments[s].data[0] == '{';
+        while (strcmp(http_route_table[parts->first].path, http_route_table[i].path) != 0)
+            parts->first++;
     }
 }
 
@@ -184,10 +185,13 @@ void http_routes_find(const struct http_routes *routes, unsigned method, struct 
     unsigned wanted = method == HTTP_HEAD ? HTTP_GET : method;
     ret_match->route = NULL;
     ret_match->methods = 0;
+    unsigned first = http_route_count; /* of the path that fits; none yet */
     for (unsigned i = 0; i < http_route_count; i++) {
         const struct http_route_parts *parts = &routes->parts[i];
-        if (parts->count != count || !fits(parts, segments))
+        if (parts->count != count || (first != http_route_count && parts->first != first) ||
+            !fits(parts, segments))
             continue;
+        first = parts->first;
         if (http_route_table[i].method == wanted) {
             take_args(parts, segments, ret_match);
             ret_match->route = &http_route_table[i];

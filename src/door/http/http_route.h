@@ -2,7 +2,8 @@
  *
  * One table says it all; /openapi.json is written from it. A path is found by its
  * segments; where two fit, the one that names the segment wins over the one that
- * takes anything ("/v1/dlq/redrive" over "/v1/dlq/{event}"), being further up. */
+ * takes anything ("/v1/dlq/redrive" over "/v1/dlq/{event}"), being further up. It wins
+ * for all methods: what the other one takes is no method of this path. */
 #ifndef DOOR_HTTP_HTTP_ROUTE_H
 #define DOOR_HTTP_HTTP_ROUTE_H
 
@@ -23,14 +24,13 @@ struct http_call;
 typedef void http_handle_fn(struct http_call *call);
 
 enum {
-    HTTP_ROUTE_OPEN = 1,     /* also without the password */
-    HTTP_ROUTE_JSON = 2,     /* takes a body of JSON */
-    HTTP_ROUTE_LINES = 4,    /* takes a body of lines of JSON, and a large one */
-    HTTP_ROUTE_ALONE = 8,    /* waits until the requests before it are answered */
-    HTTP_ROUTE_MANY = 16,    /* may append up to HTTP_ROUTE_OPS_MAX ops; others a few */
-    HTTP_ROUTE_WRITE = 32,   /* takes an Idempotency-Key */
-    HTTP_ROUTE_TAGGED = 64,  /* its answer has an ETag */
-    HTTP_ROUTE_HIDDEN = 128, /* another way to say the same: not in /openapi.json */
+    HTTP_ROUTE_OPEN = 1,    /* also without the password */
+    HTTP_ROUTE_JSON = 2,    /* takes a body of JSON */
+    HTTP_ROUTE_LINES = 4,   /* takes a body of lines of JSON, and a large one */
+    HTTP_ROUTE_ALONE = 8,   /* waits until the requests before it are answered */
+    HTTP_ROUTE_MANY = 16,   /* may append up to HTTP_ROUTE_OPS_MAX ops; others a few */
+    HTTP_ROUTE_WRITE = 32,  /* takes an Idempotency-Key */
+    HTTP_ROUTE_TAGGED = 64, /* its answer has an ETag */
 };
 
 #define HTTP_ROUTE_OPS_MAX 1000u
@@ -56,6 +56,7 @@ extern const unsigned http_route_count;
 
 /* A route taken apart. */
 struct http_route_parts {
+    unsigned first; /* the first route of the same path */
     unsigned count;
     struct slice segments[HTTP_URL_SEGMENTS_MAX];
     bool is_arg[HTTP_URL_SEGMENTS_MAX];

@@ -36,7 +36,7 @@ static void answer_start(struct http_call *call, struct op *ops)
 static void start(struct http_call *call, enum desk_task_kind kind, struct slice what, bool repair)
 {
     struct http_start task = {.desk = desk_of(call), .kind = kind, .what = what, .repair = repair};
-    if (!task.desk || !http_call_check_key(call))
+    if (!task.desk)
         return;
     bool repeated;
     struct http *http = call->client->worker->http;
@@ -53,7 +53,8 @@ void http_recounts_start(struct http_call *call)
     static const char *const names[] = {"match", NULL};
     struct slice match = SLICE("*");
     const struct http_json *object = http_call_object(call, names);
-    if (!object || !http_call_string(call, object, "match", &match))
+    if (!object || !http_call_string(call, object, "match", &match) ||
+        !http_call_check_match(call, match))
         return;
     start(call, DESK_RECOUNT, match, false);
 }
@@ -65,7 +66,7 @@ void http_audits_start(struct http_call *call)
     bool repair = true;
     const struct http_json *object = http_call_object(call, names);
     if (!object || !http_call_string(call, object, "match", &match) ||
-        !http_call_bool(call, object, "repair", &repair))
+        !http_call_bool(call, object, "repair", &repair) || !http_call_check_match(call, match))
         return;
     start(call, DESK_AUDIT, match, repair);
 }

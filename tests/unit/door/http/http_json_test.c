@@ -79,6 +79,32 @@ TEST(integers_of_any_size_stay_what_they_are)
     assert_int_equal(values[0].type, HTTP_JSON_NUMBER);
 }
 
+TEST(an_integer_may_be_written_as_a_float)
+{
+    static const struct {
+        const char *text;
+        enum http_json_type type;
+        const char *number;
+    } table[] = {
+        {"5.0", HTTP_JSON_INTEGER, "5"},
+        {"-5.000", HTTP_JSON_INTEGER, "-5"},
+        {"0.0", HTTP_JSON_INTEGER, "0"},
+        {"-0.0", HTTP_JSON_INTEGER, "0"},
+        {"-0", HTTP_JSON_INTEGER, "0"},
+        {"5.01", HTTP_JSON_NUMBER, "5.01"},
+        {"-0.1", HTTP_JSON_NUMBER, "-0.1"},
+        {"5.0e1", HTTP_JSON_NUMBER, "5.0e1"},
+        {"5e0", HTTP_JSON_NUMBER, "5e0"},
+        {"10.10", HTTP_JSON_NUMBER, "10.10"},
+        {"1000000000000000000000.0", HTTP_JSON_INTEGER, "1000000000000000000000"},
+    };
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        assert_read(table[i].text);
+        assert_int_equal(values[0].type, table[i].type);
+        assert_true(slice_equal(values[0].text, slice_of(table[i].number)));
+    }
+}
+
 TEST(what_is_no_json_is_refused)
 {
     static const char *const wrong[] = {
@@ -247,6 +273,7 @@ TEST(an_error_says_where)
 RUN(cmocka_unit_test(an_object_is_read_with_all_that_it_contains),
     cmocka_unit_test(escapes_stand_for_what_they_stand_for),
     cmocka_unit_test(integers_of_any_size_stay_what_they_are),
+    cmocka_unit_test(an_integer_may_be_written_as_a_float),
     cmocka_unit_test(what_is_no_json_is_refused),
     cmocka_unit_test(names_may_stand_again_in_other_objects), cmocka_unit_test(nesting_is_bounded),
     cmocka_unit_test(members_and_values_are_bounded),

@@ -273,6 +273,78 @@ TEST(a_target_may_name_the_host)
     free(outcome.data);
 }
 
+TEST(the_host_that_was_sent_is_known_where_the_target_names_another)
+{
+    struct outcome outcome =
+        feed_whole("GET http://a.example/ HTTP/1.1\r\nHost: b.example\r\n\r\n");
+    assert_slice(outcome.request.headers[HTTP_HEADER_HOST], "a.example");
+    assert_slice(outcome.request.host_sent, "b.example");
+    free(outcome.data);
+    outcome = feed_whole("GET / HTTP/1.1\r\nHost: b.example\r\n\r\n");
+    assert_ptr_equal(outcome.request.host_sent.data,
+                     outcome.request.headers[HTTP_HEADER_HOST].data);
+    free(outcome.data);
+}
+
+/* Those of other protocols that llhttp knows are among them. */
+TEST(a_request_of_an_unknown_method_is_read_like_any_other)
+{
+    static const char *const methods[] = {"QUERY",    "get",    "GETX", "G",          "PRI",
+                                          "DESCRIBE", "SETUP",  "FOO",  "M-SEARCHES", "!#$%&'*+",
+                                          "REPORTS",  "PATCHY", "PUTS", "DELETES"};
+    for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
+        char text[256];
+        (void)snprintf(text, sizeof(text),
+                       "%s /a?b HTTP/1.1\r\nHost: c\r\nContent-Length: 4\r\n\r\nbody", methods[i]);
+        for (size_t cut = 0; cut <= strlen(text); cut++) {
+            struct outcome outcome = feed(text, strlen(text), cut, 1000);
+            if (outcome.found != HTTP_FOUND_REQUEST)
+                print_message("%s cut at %zu\n", methods[i], cut);
+            assert_int_equal(outcome.found, HTTP_FOUND_REQUEST);
+            assert_int_equal(outcome.request.method, HTTP_METHOD_OTHER);
+            assert_slice(outcome.request.path, "/a");
+            assert_slice(outcome.request.query, "b");
+            assert_slice(outcome.request.headers[HTTP_HEADER_HOST], "c");
+            assert_slice(outcome.request.body, "body");
+            free(outcome.data);
+        }
+    }
+}
+
+TEST(what_is_no_method_is_no_request)
+{
+    static const char *const texts[] = {
+        "\x16\x03\x01\x02 / HTTP/1.1\r\nHost: a\r\n\r\n",
+        "*1\r\n$4\r\nPING\r\n",
+        "FO(O / HTTP/1.1\r\nHost: a\r\n\r\n",
+        "FOO\t/ HTTP/1.1\r\nHost: a\r\n\r\n",
+        " / HTTP/1.1\r\nHost: a\r\n\r\n",
+        "A-METHOD-OF-MORE-BYTES-THAN-ANY-HAS / HTTP/1.1\r\nHost: a\r\n\r\n",
+        "FOO nothing HTTP/1.1\r\nHost: a\r\n\r\n",
+        "FOO / HTTQ/1.1\r\nHost: a\r\n\r\n",
+        "FOO / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+    };
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+        assert_broken(texts[i], 400);
+}
+
+TEST(requests_of_unknown_methods_are_followed_by_others)
+{
+    static const char text[] =
+        "FOO / HTTP/1.1\r\nHost: a\r\n\r\nGET /b HTTP/1.1\r\nHost: a\r\n\r\n";
+    char *data = strdup(text);
+    struct http_parser parser;
+    http_parser_init(&parser);
+    assert_int_equal(http_parse(&parser, data, strlen(data)), HTTP_FOUND_REQUEST);
+    assert_int_equal(parser.request.method, HTTP_METHOD_OTHER);
+    size_t used = parser.used;
+    http_parser_next(&parser);
+    assert_int_equal(http_parse(&parser, data + used, strlen(data) - used), HTTP_FOUND_REQUEST);
+    assert_int_equal(parser.request.method, HTTP_GET);
+    assert_slice(parser.request.path, "/b");
+    free(data);
+}
+
 TEST(what_the_client_takes_may_stand_twice_and_the_first_counts)
 {
     static const char text[] = "GET / HTTP/1.1\r\nHost: a\r\nAccept: text/html\r\n"
@@ -300,4 +372,8 @@ RUN(cmocka_unit_test(a_get_has_a_path_a_query_and_headers),
     cmocka_unit_test(extensions_of_chunks_are_bounded),
     cmocka_unit_test(the_older_version_closes_unless_it_is_asked_not_to),
     cmocka_unit_test(a_target_may_name_the_host),
+    cmocka_unit_test(the_host_that_was_sent_is_known_where_the_target_names_another),
+    cmocka_unit_test(a_request_of_an_unknown_method_is_read_like_any_other),
+    cmocka_unit_test(what_is_no_method_is_no_request),
+    cmocka_unit_test(requests_of_unknown_methods_are_followed_by_others),
     cmocka_unit_test(what_the_client_takes_may_stand_twice_and_the_first_counts))

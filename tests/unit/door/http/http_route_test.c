@@ -45,6 +45,21 @@ TEST(named_segments_win_over_arguments)
     assert_found(HTTP_POST, "/v1/dlq/x", "redriveLetter");
     assert_found(HTTP_GET, "/video7/count", "seedVideoCount");
     assert_found(HTTP_GET, "/like/count/7", "seedLikeCount");
+    struct http_match match = find(HTTP_DELETE, "/v1/dlq/redrive");
+    assert_null(match.route);
+    assert_int_equal(match.methods, 1u << HTTP_POST);
+}
+
+/* A GET is sent by every page that somebody opens. */
+TEST(work_is_never_begun_by_a_get)
+{
+    struct http_match match = find(HTTP_GET, "/v1/counters/a/recount");
+    assert_null(match.route);
+    assert_int_equal(match.methods, 1u << HTTP_POST);
+    for (unsigned i = 0; i < http_route_count; i++) {
+        if (http_route_table[i].method == HTTP_GET)
+            assert_false(http_route_table[i].flags & HTTP_ROUTE_WRITE);
+    }
 }
 
 TEST(a_head_is_a_get)
@@ -77,6 +92,7 @@ TEST(every_code_is_a_problem_with_a_status)
 
 RUN(cmocka_unit_test(every_path_leads_to_its_handler),
     cmocka_unit_test(arguments_are_what_stands_in_their_place),
-    cmocka_unit_test(named_segments_win_over_arguments), cmocka_unit_test(a_head_is_a_get),
+    cmocka_unit_test(named_segments_win_over_arguments),
+    cmocka_unit_test(work_is_never_begun_by_a_get), cmocka_unit_test(a_head_is_a_get),
     cmocka_unit_test(other_methods_are_told),
     cmocka_unit_test(every_code_is_a_problem_with_a_status))
