@@ -109,6 +109,8 @@ enum err reader_end(struct sqlite_reader *reader, enum err err)
 {
     int code = sqlite3_extended_errcode(reader->db->handle);
     bool sound = err != ERR_UNAVAILABLE || db_is_sound(code);
+    if (!sound)
+        store_note_damage(store_behind(reader), reader->db, code);
     if (!sqlite3_get_autocommit(reader->db->handle))
         (void)run_plain(reader->db, SQL_COMMIT, NULL);
     if (!sound && reader->db == &reader->own)
