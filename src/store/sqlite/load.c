@@ -240,6 +240,7 @@ static enum err fill_target(struct sqlite_reader *reader, sqlite3_stmt *statemen
     target->is_item = entry.type == ENTRY_ITEM;
     target->incarnation = entry.incarnation;
     target->written_ms = entry.updated_ms;
+    target->is_wrong = entry.is_wrong;
     bool is_wrong = settings_parse(entry.settings, &target->create) != ERR_OK;
     if (!target->is_item) {
         target->deadline_ms = entry.deadline_ms;

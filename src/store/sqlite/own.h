@@ -51,6 +51,8 @@ struct entry {
     struct slice settings;
     int64_t deadline_ms;
     struct slice members;
+    bool
+        is_wrong; /* its sum is not that of what stands there, and will not be until it is mended */
 };
 
 /* Numbers below next_user that no user has yet. */
