@@ -2,7 +2,6 @@
 #include "flow/proof_own.h"
 
 #include <inttypes.h>
-#include <time.h>
 
 #include "base/message.h"
 #include "flow/pace.h"
@@ -112,15 +111,6 @@ bool proof_deal_with_suspects(struct desk_seat *seat)
     return true;
 }
 
-/* For how long this thread has run; 0: not known. */
-static uint64_t thread_ns(void)
-{
-    struct timespec ran;
-    if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ran) != 0)
-        return 0;
-    return (uint64_t)ran.tv_sec * 1000000000u + (uint64_t)ran.tv_nsec;
-}
-
 /* Whoever asks a log and a store outside waits for them, and nobody knows what that costs them. */
 static void set_pace(struct desk *desk, uint64_t wall_ns, uint64_t cpu_ns)
 {
@@ -145,7 +135,7 @@ void proof_audit_some(struct desk_seat *seat)
 {
     struct desk *desk = seat->desk;
     uint64_t began_ns = env_monotonic_ns(desk->options.env);
-    uint64_t ran_ns = thread_ns();
+    uint64_t ran_ns = env_thread_ns(desk->options.env);
     struct proof proof = {.seat = seat, .repair = true, .in_background = true};
     struct proof_ids ids;
     struct error error = {.text = ""};
@@ -161,7 +151,8 @@ void proof_audit_some(struct desk_seat *seat)
     }
     if (err && !seat_must_stop(seat))
         message_warning("the audit could not be done reason=\"%s\"", error.text);
-    set_pace(desk, env_monotonic_ns(desk->options.env) - began_ns, thread_ns() - ran_ns);
+    set_pace(desk, env_monotonic_ns(desk->options.env) - began_ns,
+             env_thread_ns(desk->options.env) - ran_ns);
     if (!err && desk->audit_cursor == 0)
         end_round(desk);
 }
