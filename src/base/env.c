@@ -56,7 +56,16 @@ static uint64_t system_random(struct env *env)
     return stock.values[--stock.left];
 }
 
+static uint64_t system_thread_ns(struct env *env)
+{
+    (void)env;
+    struct timespec ran;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ran);
+    return (uint64_t)ran.tv_sec * 1000000000 + (uint64_t)ran.tv_nsec;
+}
+
 static struct env system_env = {
+    .thread_ns = system_thread_ns,
     .monotonic_ns = system_monotonic_ns,
     .wall_ms = system_wall_ms,
     .random = system_random,

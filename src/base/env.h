@@ -17,6 +17,9 @@ struct env {
     int64_t (*wall_ms)(struct env *env);
     uint64_t (*random)(struct env *env);
     struct disk *disk; /* borrowed */
+
+    /* For how long the calling thread has had a processor. NULL: nobody knows. */
+    uint64_t (*thread_ns)(struct env *env);
 };
 
 static inline uint64_t env_monotonic_ns(struct env *env)
@@ -32,6 +35,12 @@ static inline int64_t env_wall_ms(struct env *env)
 static inline uint64_t env_random(struct env *env)
 {
     return env->random(env);
+}
+
+/* 0: nobody knows. */
+static inline uint64_t env_thread_ns(struct env *env)
+{
+    return env->thread_ns ? env->thread_ns(env) : 0;
 }
 
 /* The environment of this machine; never freed. */

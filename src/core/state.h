@@ -52,6 +52,7 @@ struct state_target {
     struct slice id;
     bool absent; /* there is no row: only `pending` counts, on top of nothing */
     bool is_item;
+    bool is_wrong; /* what stands in the row is not what was written there: nothing to rest on */
     uint32_t incarnation;
     int64_t written_ms;
     struct op_create create; /* of an item: its shards */

@@ -11,6 +11,7 @@
 #define THIN_ROWS     5000u
 #define TRIM_EVERY_MS 5000u
 #define REST_AFTER_MS 2000u /* nothing to do for so long: a quiet moment */
+#define REST_EVERY_MS 1000u /* and then again and again: the store looks after its pages */
 
 /* --- what waits in the store --- */
 
@@ -134,9 +135,11 @@ static enum err run_chore(struct aggregator *a, chore_fn *chore, uint64_t *next_
 
 enum err aggregator_rest(struct aggregator *a, uint64_t now_ns, struct error *error)
 {
-    if (a->has_rested || now_ns - a->busy_ns < (uint64_t)REST_AFTER_MS * MS_NS)
+    if (now_ns - a->busy_ns < (uint64_t)REST_AFTER_MS * MS_NS ||
+        (a->has_rested && now_ns - a->rest_ns < (uint64_t)REST_EVERY_MS * MS_NS))
         return ERR_OK;
     a->has_rested = true;
+    a->rest_ns = now_ns;
     return store_rest(a->options.store, error);
 }
 

@@ -55,6 +55,7 @@ struct aggregator {
     uint64_t stuck_ns;
     uint64_t busy_ns; /* when something was last done */
     bool has_rested;
+    uint64_t rest_ns;
 
     struct lock lock; /* guards what follows */
     struct pipeline_stats stats;

@@ -35,6 +35,7 @@ struct desk *desk_new(const struct desk_options *options)
     desk->log = options->service->log;
     desk->kinds = options->service->kinds;
     desk->jobs_end = &desk->jobs;
+    desk->audit_ids = options->audit_batch;
     desk->audit_ns = env_monotonic_ns(options->env) + options->audit_every_ms * MS_NS;
     pthread_mutex_init(&desk->mutex, NULL);
     pthread_mutex_init(&desk->mending, NULL);
@@ -343,6 +344,8 @@ static void *run_tasks(void *arg)
         struct desk_work *work = take_work(desk);
         if (work)
             run_work(seat, work);
+        else if (proof_deal_with_suspects(seat))
+            continue;
         else if (is_audit_due(desk))
             proof_audit_some(seat);
         else

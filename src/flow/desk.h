@@ -158,6 +158,7 @@ struct desk_options {
     bool has_hot;              /* a node that only aggregates has none: it puts nothing right */
     bool (*audits)(void *arg); /* is the audit in the background ours to do now? NULL: always */
     void *audits_arg;
+    struct suspects_queue *suspects; /* borrowed; may be NULL */
     uint64_t audit_every_ms;         /* in the background; 0 = never */
     uint64_t audit_batch;            /* ids at a time */
     void (*begin_thread)(void *arg); /* first thing on the tasks' thread; may be NULL */

@@ -57,6 +57,7 @@ struct desk {
 
     uint64_t audit_ns;     /* when the next one in the background is due */
     uint64_t audit_cursor; /* where it goes on */
+    uint64_t audit_ids;    /* at once, next time: pace.h */
     uint64_t strays_ns;    /* when rows that are missing are looked for next */
 
     struct lock lock; /* guards what follows; desk_count() */
@@ -138,6 +139,9 @@ void work_says(struct desk_seat *seat, struct desk_work *work, const char *forma
 enum err proof_recount_all(struct desk_seat *seat, struct desk_work *work, struct error *error);
 enum err proof_audit_all(struct desk_seat *seat, struct desk_work *work, struct error *error);
 enum err erase_user(struct desk_seat *seat, struct desk_work *work, struct error *error);
+
+/* Rows that are not what was written there are counted anew. False: there are none. */
+bool proof_deal_with_suspects(struct desk_seat *seat);
 
 /* A piece of the audit in the background. */
 void proof_audit_some(struct desk_seat *seat);

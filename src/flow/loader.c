@@ -97,8 +97,26 @@ static void hand_in(struct errand *errand, const struct hot_found *found)
     errand->is_done = true;
 }
 
+/* Is it to be put right before anybody counts on it? */
+static bool is_refused(struct errand *errand, const struct state_target *target)
+{
+    struct loader *loader = errand->loader;
+    if (!target->is_wrong || !loader->options.suspects)
+        return false;
+    char id[128];
+    if (suspects_queue_add(loader->options.suspects, target->id))
+        message_error("a row of the store is not what was written there: it is counted anew from "
+                      "the log before it is used id=%s",
+                      message_quote(id, sizeof(id), target->id));
+    return loader->runs;
+}
+
 static void give_target(void *arg, const struct state_target *target)
 {
+    if (is_refused(arg, target)) {
+        hand_in(arg, &(struct hot_found){.code = ERR_CORRUPT});
+        return;
+    }
     hand_in(arg,
             &(struct hot_found){.code = target->absent ? ERR_NOT_FOUND : ERR_OK, .target = target});
 }

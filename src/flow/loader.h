@@ -14,6 +14,7 @@
 #include "core/hot.h"
 #include "core/store.h"
 #include "flow/pipeline.h"
+#include "flow/suspects.h"
 
 struct loader;
 
@@ -22,6 +23,9 @@ struct loader_options {
     struct hot *hot;
     struct store *store;
     uint64_t keep_keys_ms;
+    /* Rows that are not what was written there are named here, and are not handed in (ERR_CORRUPT)
+     * unless nobody could put them right yet: without a thread. NULL: all are handed in. */
+    struct suspects_queue *suspects;
 };
 
 struct loader *loader_new(const struct loader_options *options);

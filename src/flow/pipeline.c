@@ -18,6 +18,7 @@
 
 struct pipeline {
     struct pipeline_options options;
+    struct suspects_queue suspects;
     struct loader *loaders[LOADERS_OUTSIDE]; /* these are owned */
     unsigned loader_count;
     struct aggregator *aggregator;
@@ -41,7 +42,9 @@ struct pipeline *pipeline_new(const struct pipeline_options *options)
     pipeline->options = *options;
     if (!options->hot)
         return pipeline;
+    suspects_queue_init(&pipeline->suspects);
     struct loader_options loader_options = {
+        .suspects = &pipeline->suspects,
         .env = options->env,
         .hot = options->hot,
         .store = options->store,
@@ -63,6 +66,7 @@ void pipeline_free(struct pipeline *pipeline)
     aggregator_free(pipeline->aggregator);
     for (unsigned i = 0; i < pipeline->loader_count; i++)
         loader_free(pipeline->loaders[i]);
+    suspects_queue_done(&pipeline->suspects);
     free(pipeline);
 }
 
@@ -151,6 +155,7 @@ enum err pipeline_start(struct pipeline *pipeline, struct service *service, stru
 
     const struct pipeline_options *options = &pipeline->options;
     pipeline->desk = desk_new(&(struct desk_options){
+        .suspects = &pipeline->suspects,
         .env = options->env,
         .service = service,
         .store = options->store,

@@ -83,7 +83,7 @@ static enum err judge(struct proof *proof, const struct sight *sight, sight_fn *
     struct number by;
     bool is_wrong;
     enum err err = sight_judge(proof, sight, &by, &is_wrong, error);
-    if (!err && is_wrong)
+    if (!err && (is_wrong || sight->is_wrong))
         differs(proof, sight, &by, arg);
     number_done(&by);
     return err;

@@ -72,8 +72,28 @@ static void tell(struct proof *proof, const struct sight *sight, const char *lin
         work_found(proof->seat, proof->work, line);
 }
 
+/* The count is right, and only its row's sum is not: there is nothing to tell but that. */
+static void sum_anew(const struct proof *proof, const struct sight *sight, const struct number *by)
+{
+    char id[160];
+    struct error error = {.text = ""};
+    message_quote(id, sizeof(id), sight->id);
+    enum err err = proof->repair ? sight_mend(proof, sight, by,
+                                              SLICE("its count agrees with the log, and its "
+                                                    "checksum did not"),
+                                              &error)
+                                 : ERR_OK;
+    if (err && err != ERR_BUSY && err != ERR_NOT_FOUND)
+        message_error("the checksum of a row could not be put right id=%s reason=\"%s\"", id,
+                      error.text[0] ? error.text : err_meaning(err));
+}
+
 void sight_deal_with(struct proof *proof, const struct sight *sight, const struct number *by)
 {
+    if (sight->is_wrong && number_compare(by, &(struct number){0}) == 0) {
+        sum_anew(proof, sight, by);
+        return;
+    }
     struct desk *desk = proof->seat->desk;
     char line[320];
     describe(proof, sight, by, line, sizeof(line));

@@ -114,8 +114,15 @@ static bool look_at_hot(const struct proof *proof, struct sights *sights, struct
     return true;
 }
 
+struct row {
+    bool is_there;
+    bool is_item;
+    bool is_wrong;
+    uint32_t incarnation;
+};
+
 static enum err look_at_row(const struct proof *proof, struct sights *sights, struct slice id,
-                            uint8_t kind, uint32_t incarnation, struct error *error)
+                            uint8_t kind, const struct row *row, struct error *error)
 {
     struct store_reader *reader;
     enum err err = seat_reader(proof->seat, &reader, error);
@@ -133,25 +140,22 @@ static enum err look_at_row(const struct proof *proof, struct sights *sights, st
                           .kind = kind,
                           .place = PLACE_STORE,
                           .value = value,
-                          .record.incarnation = incarnation,
+                          .record.incarnation = row->incarnation,
+                          .is_wrong = row->is_wrong,
                           .sum = sum};
     add_sight(sights, &sight);
     sight.place = PLACE_STORE_MEMBERS;
+    sight.is_wrong = false;
     sight.value = number_of(members);
     if (kind != KIND_NONE && !proof->values_only)
         add_sight(sights, &sight);
     return ERR_OK;
 }
 
-struct row {
-    bool is_there;
-    bool is_item;
-    uint32_t incarnation;
-};
-
 static void note_row(void *arg, const struct state_target *target)
 {
-    *(struct row *)arg = (struct row){!target->absent, target->is_item, target->incarnation};
+    *(struct row *)arg =
+        (struct row){!target->absent, target->is_item, target->is_wrong, target->incarnation};
 }
 
 static enum err find_row(const struct proof *proof, struct slice id, struct row *ret_row,
@@ -207,9 +211,9 @@ static enum err look_at_store(const struct proof *proof, struct sights *sights, 
     if (!row.is_there)
         return proof->values_only ? ERR_OK : look_at_gap(proof, sights, id, record, error);
     if (!row.is_item)
-        err = look_at_row(proof, sights, id, KIND_NONE, row.incarnation, error);
+        err = look_at_row(proof, sights, id, KIND_NONE, &row, error);
     for (uint8_t kind = 1; !err && row.is_item && kind <= proof->seat->desk->kinds->count; kind++)
-        err = look_at_row(proof, sights, id, kind, row.incarnation, error);
+        err = look_at_row(proof, sights, id, kind, &row, error);
     return err;
 }
 

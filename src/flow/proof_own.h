@@ -25,6 +25,7 @@ struct sight {
     struct hot_record record; /* which one it was; in the store: its incarnation */
     struct sums_entry *sum;
     bool is_missing; /* there is no row for the whole id */
+    bool is_wrong;   /* in the store: the row's sum is not that of what stands there */
     bool waits;      /* the store lacked units of the id then, which it had refused */
 };
 

@@ -4,6 +4,8 @@
 #include <inttypes.h>
 
 #include "base/message.h"
+#include "flow/pace.h"
+#include "flow/suspects.h"
 
 #define SCAN_IDS        1000u                   /* that are collected at once */
 #define STRAYS_EVERY_NS (3600u * 1000000000ull) /* in the background */
@@ -83,16 +85,63 @@ enum err proof_audit_all(struct desk_seat *seat, struct desk_work *work, struct 
     return err;
 }
 
+bool proof_deal_with_suspects(struct desk_seat *seat)
+{
+    struct suspects_queue *queue = seat->desk->options.suspects;
+    char id[LIMIT_ID_BYTES];
+    size_t size = queue ? suspects_queue_take(queue, id) : 0;
+    if (size == 0)
+        return false;
+    struct proof proof = {.seat = seat, .repair = true};
+    struct proof_ids ids;
+    struct error error = {.text = ""};
+    char name[128];
+    message_quote(name, sizeof(name), (struct slice){id, size});
+    proof_ids_init(&ids);
+    enum err err = seat_catch_up(seat, &error);
+    if (!err) {
+        proof_ids_add(&ids, (struct slice){id, size});
+        err = proof_check(&proof, &ids, &error);
+    }
+    proof_ids_done(&ids);
+    if (err && !seat_must_stop(seat))
+        message_error("a row of the store that is not what was written there could not be counted "
+                      "anew, and is not used id=%s reason=\"%s\"",
+                      name, error.text[0] ? error.text : err_meaning(err));
+    return true;
+}
+
+/* Whoever asks a log and a store outside waits for them, and nobody knows what that costs them. */
+static void set_pace(struct desk *desk, uint64_t wall_ns, uint64_t cpu_ns)
+{
+    uint64_t every_ns = desk->options.audit_every_ms * 1000000u;
+    struct pace pace = pace_next(wall_ns, desk_has_lanes(desk) ? 0 : cpu_ns, every_ns,
+                                 desk->options.audit_batch, PROOF_PASS_IDS);
+    desk->audit_ns = env_monotonic_ns(desk->options.env) + pace.pause_ns;
+    desk->audit_ids = pace.ids;
+}
+
+/* A round is over: what was looked at just now need not be looked at again at once. */
+static void end_round(struct desk *desk)
+{
+    lock_take(&desk->lock);
+    desk->audit_ended_ms = env_wall_ms(desk->options.env);
+    lock_release(&desk->lock);
+    desk->audit_ns = env_monotonic_ns(desk->options.env) + desk->options.audit_every_ms * 1000000u;
+}
+
 /* Goes round through all ids, a batch at a time. */
 void proof_audit_some(struct desk_seat *seat)
 {
     struct desk *desk = seat->desk;
+    uint64_t began_ns = env_monotonic_ns(desk->options.env);
+    uint64_t ran_ns = env_thread_ns(desk->options.env);
     struct proof proof = {.seat = seat, .repair = true, .in_background = true};
     struct proof_ids ids;
     struct error error = {.text = ""};
     proof_ids_init(&ids);
-    enum err err = collect_ids(seat, (struct slice){0}, &desk->audit_cursor,
-                               desk->options.audit_batch, &ids, &error);
+    enum err err =
+        collect_ids(seat, (struct slice){0}, &desk->audit_cursor, desk->audit_ids, &ids, &error);
     if (!err && ids.count > 0)
         err = proof_check(&proof, &ids, &error);
     proof_ids_done(&ids);
@@ -102,10 +151,8 @@ void proof_audit_some(struct desk_seat *seat)
     }
     if (err && !seat_must_stop(seat))
         message_warning("the audit could not be done reason=\"%s\"", error.text);
-    if (!err && desk->audit_cursor == 0) {
-        lock_take(&desk->lock);
-        desk->audit_ended_ms = env_wall_ms(desk->options.env);
-        lock_release(&desk->lock);
-    }
-    desk->audit_ns = env_monotonic_ns(desk->options.env) + desk->options.audit_every_ms * 1000000u;
+    set_pace(desk, env_monotonic_ns(desk->options.env) - began_ns,
+             env_thread_ns(desk->options.env) - ran_ns);
+    if (!err && desk->audit_cursor == 0)
+        end_round(desk);
 }

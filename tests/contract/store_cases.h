@@ -19,6 +19,8 @@ struct form {
     void (*accept)(const char *folder);
     /* Is the text anywhere in what the store keeps? */
     bool (*holds)(const char *folder, const char *text);
+    /* Does the store take this statement, by another program? */
+    bool (*takes)(const char *folder, const char *sql);
     void (*remove)(const char *folder); /* what is not in the folder; NULL: nothing */
 };
 
@@ -110,6 +112,35 @@ TEST(a_late_unit_changes_nothing)
     rig_add(rig, "c", 1)->incarnation = 3;
     rig_apply_ok(rig);
     assert_string_equal(rig_load(rig, "c"), "c value=1 inc=3");
+}
+
+/* A deletion that the store has already is behind whatever was done before it. */
+TEST(a_late_unit_of_an_item_that_was_deleted_changes_nothing)
+{
+    rig_react(rig, "v", "7", "", "like");
+    rig_unit(rig, "v", true)->incarnation = 2;
+    rig_apply_ok(rig);
+    struct store_unit *gone = rig_unit(rig, "v", true);
+    gone->is_gone = true;
+    gone->incarnation = 3;
+    rig_apply_ok(rig);
+    assert_string_equal(rig_load(rig, "v"), "none");
+
+    rig_react(rig, "v", "8", "", "like");
+    rig_unit(rig, "v", true)->incarnation = 2;
+    rig_apply_ok(rig);
+    assert_string_equal(rig_load(rig, "v"), "none");
+    rig_react(rig, "v", "9", "", "like");
+    rig_unit(rig, "v", true)->incarnation = 1;
+    rig_unit(rig, "v", true)->is_new = true;
+    rig_apply_ok(rig);
+    assert_string_equal(rig_load(rig, "v"), "none");
+    assert_int_equal(rig->mark.items, 0);
+
+    rig_react(rig, "v", "9", "", "like");
+    rig_unit(rig, "v", true)->incarnation = 3;
+    rig_apply_ok(rig);
+    assert_string_equal(rig_load(rig, "v"), "v like=1 slices=1 like:9 inc=3");
 }
 
 /* ---- items ---- */
@@ -456,6 +487,57 @@ TEST(a_retry_that_is_taken_is_a_success_and_counts_once)
     assert_string_equal(rig_load(rig, "bad"), "bad like=1 slices=1 like:7");
     assert_int_equal(store_mark(rig->store, &rig->mark, NULL), ERR_OK);
     assert_int_equal(rig->mark.members, 1);
+}
+
+static void keep_reason(void *arg, const struct store_life *life)
+{
+    snprintf(arg, 64, "%s \"%.*s\"", lifecycle_name(life->state), SLICE_ARGS(life->reason));
+}
+
+TEST(a_success_has_no_reason_also_when_it_was_refused_before)
+{
+    char text[64] = "";
+    uint64_t cursor = 0;
+    struct store_life_filter filter = {0};
+    form->refuse(rig->folder, "bad%", "ABORT");
+    rig_add(rig, "bad", 1);
+    rig_apply_ok(rig);
+    form->accept(rig->folder);
+    assert_int_equal(store_lives(rig->reader, &filter, &cursor, 1, keep_reason, text, NULL),
+                     ERR_OK);
+    assert_non_null(strstr(text, "RETRYING \"not this one"));
+    rig->now_ms += 1000;
+    assert_string_equal(retry_due(), "bad success");
+    cursor = 0;
+    assert_int_equal(store_lives(rig->reader, &filter, &cursor, 1, keep_reason, text, NULL),
+                     ERR_OK);
+    assert_string_equal(text, "SUCCESS \"\"");
+}
+
+TEST(states_transitions_and_deltas_that_cannot_be_are_refused)
+{
+    if (!form->takes)
+        return;
+    form->refuse(rig->folder, "bad%", "ABORT");
+    rig_add(rig, "bad", 1);
+    rig_apply_ok(rig);
+    form->accept(rig->folder);
+    assert_false(form->takes(rig->folder, "UPDATE count_events SET state=7"));
+    assert_false(form->takes(rig->folder, "UPDATE count_events SET state=-1"));
+    assert_false(form->takes(rig->folder, "UPDATE count_events SET state=0"));
+    assert_false(form->takes(rig->folder, "UPDATE count_events SET state=4"));
+    assert_true(form->takes(rig->folder, "UPDATE count_events SET reason='mine'"));
+    rig->now_ms += 1000;
+    assert_string_equal(retry_due(), "bad success");
+    for (unsigned next = 0; next < LIFECYCLE_STATES; next++) {
+        char sql[80];
+        snprintf(sql, sizeof(sql), "UPDATE count_events SET state=%u", next);
+        if (next != LIFECYCLE_SUCCESS)
+            assert_false(form->takes(rig->folder, sql));
+    }
+    assert_false(form->takes(rig->folder, "UPDATE count_events SET delta='5'"));
+    assert_false(form->takes(rig->folder, "UPDATE count_events SET id='other'"));
+    assert_string_equal(lives(), "bad 1 SUCCESS 1");
 }
 
 TEST(units_of_one_id_keep_their_order)
@@ -1291,6 +1373,7 @@ static inline int store_suite(const struct form *of)
         CASE(settings_and_deadline_stay_with_a_counter),
         CASE(a_deleted_counter_is_gone_and_a_new_one_starts_from_nothing),
         CASE(a_late_unit_changes_nothing),
+        CASE(a_late_unit_of_an_item_that_was_deleted_changes_nothing),
         CASE(an_item_has_counts_and_members),
         CASE(the_store_believes_its_own_sets),
         CASE(of_several_reactions_of_a_user_the_last_one_stays),
@@ -1303,6 +1386,8 @@ static inline int store_suite(const struct form *of)
         CASE(nor_does_one_that_takes_the_transaction_down),
         CASE(a_refused_unit_is_tried_after_1_2_4_8_and_16_seconds_and_then_is_a_letter),
         CASE(a_retry_that_is_taken_is_a_success_and_counts_once),
+        CASE(a_success_has_no_reason_also_when_it_was_refused_before),
+        CASE(states_transitions_and_deltas_that_cannot_be_are_refused),
         CASE(units_of_one_id_keep_their_order),
         CASE(a_letter_that_only_adds_holds_nobody_back_and_others_do),
         CASE(what_was_discarded_goes_with_what_is_deleted),

@@ -66,6 +66,17 @@ static inline void postgres_run(const char *folder, const char *sql)
     PQfinish(connection);
 }
 
+static inline bool postgres_takes(const char *folder, const char *sql)
+{
+    PGconn *connection = postgres_connect();
+    postgres_run_in(connection, folder, "SELECT 1");
+    PGresult *result = PQexec(connection, sql);
+    bool takes = PQresultStatus(result) == PGRES_COMMAND_OK;
+    PQclear(result);
+    PQfinish(connection);
+    return takes;
+}
+
 /* The first value of the first row; "" without one. */
 static inline const char *postgres_ask(const char *folder, const char *sql)
 {

@@ -22,6 +22,7 @@ int main(void)
         .refuse = postgres_refuse,
         .accept = postgres_accept,
         .holds = postgres_holds,
+        .takes = postgres_takes,
         .remove = postgres_remove,
     };
     postgres_or_skip();

@@ -32,6 +32,17 @@ static inline void run_sqlite(const char *folder, const char *sql)
     sqlite3_close(handle);
 }
 
+static inline bool takes_sqlite(const char *folder, const char *sql)
+{
+    char path[128];
+    snprintf(path, sizeof(path), "%s/tally.db", folder);
+    sqlite3 *handle;
+    assert_int_equal(sqlite3_open(path, &handle), SQLITE_OK);
+    int code = sqlite3_exec(handle, sql, NULL, NULL, NULL);
+    sqlite3_close(handle);
+    return code == SQLITE_OK;
+}
+
 static inline void refuse_sqlite(const char *folder, const char *pattern, const char *how)
 {
     char sql[512];

@@ -19,6 +19,7 @@ int main(void)
         .refuse = refuse_sqlite,
         .accept = accept_sqlite,
         .holds = holds_sqlite,
+        .takes = takes_sqlite,
     };
     return store_suite(&sqlite);
 }

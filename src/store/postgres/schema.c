@@ -149,6 +149,26 @@ static const char *const steps[] = {
     "  released bool NOT NULL," /* the machine has handed over: nodes may come */
     "  since timestamptz NOT NULL);"
     "INSERT INTO claim VALUES(1, '', '', false, now());",
+    /* 3: states that there are, and moves between them (core/lifecycle.h) */
+    "ALTER TABLE count_events ADD CONSTRAINT count_events_state CHECK(state BETWEEN 0 AND 4);"
+    "ALTER TABLE waiting ADD CONSTRAINT waiting_state CHECK(state IN (0, 1, 3));"
+    "CREATE FUNCTION count_events_move() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+    "  IF NEW.state <> OLD.state AND (OLD.state, NEW.state) NOT IN"
+    "    ((0, 1), (0, 2), (1, 2), (1, 3), (3, 1), (3, 4)) THEN"
+    "    RAISE EXCEPTION 'count_events: there is no such transition'"
+    "      USING ERRCODE = 'check_violation'; END IF;"
+    "  IF OLD.state IN (2, 4) AND (NEW.event_id, NEW.id, NEW.delta, NEW.events)"
+    "    IS DISTINCT FROM (OLD.event_id, OLD.id, OLD.delta, OLD.events) THEN"
+    "    RAISE EXCEPTION 'count_events: what is done does not change'"
+    "      USING ERRCODE = 'check_violation'; END IF;"
+    "  RETURN NEW; END $$;"
+    "CREATE TRIGGER count_events_move BEFORE UPDATE ON count_events FOR EACH ROW"
+    "  EXECUTE FUNCTION count_events_move();"
+    "CREATE FUNCTION applied_done() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+    "  RAISE EXCEPTION 'applied: what is done does not change'"
+    "    USING ERRCODE = 'check_violation'; END $$;"
+    "CREATE TRIGGER applied_done BEFORE UPDATE ON applied FOR EACH ROW"
+    "  EXECUTE FUNCTION applied_done();",
 };
 #define STEP_COUNT ((int)(sizeof(steps) / sizeof(steps[0])))
 

@@ -241,7 +241,7 @@
       "FOR UPDATE OF w SKIP LOCKED") \
     X(SQL_LIFE_DONE, \
       "UPDATE count_events SET state = $2::int8, processed = $3::timestamptz, next = NULL, " \
-      "delta = $4::text WHERE row = $1::int8") \
+      "delta = $4::text, reason = NULL WHERE row = $1::int8") \
     X(SQL_LIFE_WAIT, \
       "UPDATE count_events SET state = $2::int8, retry_count = $3::int8, " \
       "next = $4::timestamptz, reason = $5::text WHERE row = $1::int8") \

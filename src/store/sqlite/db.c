@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "base/memory.h"
+#include "store/sqlite/checksum_vfs.h"
 
 #define PAGE_BYTES 4096
 
@@ -36,8 +37,8 @@ static const char *advice(int code)
                    : "it cannot be written: look at its permissions and at the file system";
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
-        return "DAMAGED: restore it from a backup, or move it away and restart to rebuild it "
-               "from the log";
+        return "DAMAGED: move it away, with its -wal and -shm, to have it rebuilt from the log, or "
+               "restore a backup";
     case SQLITE_CANTOPEN:
         return "it cannot be opened: look at the path and its permissions";
     case SQLITE_NOMEM:
@@ -47,8 +48,21 @@ static const char *advice(int code)
     }
 }
 
+static enum err fail_page(struct db *db, struct error *error)
+{
+    long long page = (long long)checksum_damaged_page(db->handle);
+    if (page == 0)
+        page = 1; /* it was not even opened */
+    return error_set(error, ERR_UNAVAILABLE,
+                     "%s: page %lld at offset %lld is DAMAGED: move the file away, with its -wal "
+                     "and -shm, to have it rebuilt from the log, or restore a backup",
+                     db->path, page, (page - 1) * PAGE_BYTES);
+}
+
 enum err db_fail(struct db *db, int code, struct error *error)
 {
+    if (code == SQLITE_IOERR_DATA && db->handle)
+        return fail_page(db, error);
     const char *text = db->handle ? sqlite3_errmsg(db->handle) : sqlite3_errstr(code);
     switch (code & 0xff) {
     case SQLITE_CONSTRAINT:
@@ -110,6 +124,36 @@ static void set_up_library(void)
     (void)sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
 }
 
+/* A new file, or one that is vacuumed, has room for checksums. */
+static void reserve_sums(struct db *db)
+{
+    int bytes = CHECKSUM_BYTES;
+    (void)sqlite3_file_control(db->handle, "main", SQLITE_FCNTL_RESERVE_BYTES, &bytes);
+}
+
+enum err db_add_sums(struct db *db, bool *ret_added, struct error *error)
+{
+    *ret_added = false;
+    if (checksum_is_on(db->handle))
+        return ERR_OK;
+    reserve_sums(db);
+    int code = sqlite3_exec(db->handle, "VACUUM", NULL, NULL, NULL);
+    *ret_added = code == SQLITE_OK;
+    /* No room for a copy, or somebody reads: it goes on as it is. */
+    return db_is_sound(code) || (code & 0xff) == SQLITE_FULL ? ERR_OK : db_fail(db, code, error);
+}
+
+int64_t db_damaged_page(struct db *db, int code)
+{
+    return code == SQLITE_IOERR_DATA && db->handle ? checksum_damaged_page(db->handle) : 0;
+}
+
+enum err db_check_pages(struct db *db, int64_t *page, int count, struct error *error)
+{
+    int code = checksum_check(db->handle, page, count);
+    return code == SQLITE_OK ? ERR_OK : db_fail(db, code, error);
+}
+
 enum err db_open(struct db *db, const struct db_options *options, struct error *error)
 {
     assert(!db->handle);
@@ -119,10 +163,12 @@ enum err db_open(struct db *db, const struct db_options *options, struct error *
     snprintf(db->path, sizeof(db->path), "%s", options->path);
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE |
                 (options->may_create ? SQLITE_OPEN_CREATE : 0);
-    int code = sqlite3_open_v2(options->path, &db->handle, flags, options->vfs);
+    int code = sqlite3_open_v2(options->path, &db->handle, flags, checksum_vfs(options->vfs));
     enum err err = ERR_OK;
     if (code != SQLITE_OK)
         err = db_fail(db, code, error);
+    if (!err && options->may_create)
+        reserve_sums(db);
     if (!err) {
         sqlite3_busy_timeout(db->handle, options->busy_ms);
         err = set_up(db, options, error);
@@ -221,6 +267,8 @@ static int settle_first_page(sqlite3_file *file)
     if (code != SQLITE_OK || size != PAGE_BYTES)
         return code;
     code = write_again(file, page, PAGE_BYTES, 0);
+    if (code == SQLITE_IOERR_DATA)
+        return SQLITE_OK; /* half of it was carried over when the power went: the WAL has it */
     return code == SQLITE_OK ? file->pMethods->xSync(file, SQLITE_SYNC_NORMAL) : code;
 }
 

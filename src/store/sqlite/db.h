@@ -50,6 +50,17 @@ enum err db_settle(struct db *db, struct error *error);
 /* Syncs the file itself, not the WAL. */
 enum err db_sync(struct db *db, struct error *error);
 
+/* Checksums for a file that was made without them, which takes as much space again for a while. Not
+ * now is no error. */
+enum err db_add_sums(struct db *db, bool *ret_added, struct error *error);
+
+/* The page that `code` is about; 0: none. */
+int64_t db_damaged_page(struct db *db, int code);
+
+/* Reads and checks `count` pages of the file from *page on; *page is behind them then, 0 = that was
+ * all. By the writer, who carries the WAL over. */
+enum err db_check_pages(struct db *db, int64_t *page, int count, struct error *error);
+
 /* What `code` of SQLite means: ERR_UNAVAILABLE, ERR_REFUSED or ERR_INVALID (see store.h), with a
  * text that says what to do. */
 enum err db_fail(struct db *db, int code, struct error *error);

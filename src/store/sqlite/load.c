@@ -109,6 +109,8 @@ enum err reader_end(struct sqlite_reader *reader, enum err err)
 {
     int code = sqlite3_extended_errcode(reader->db->handle);
     bool sound = err != ERR_UNAVAILABLE || db_is_sound(code);
+    if (!sound)
+        store_note_damage(store_behind(reader), reader->db, code);
     if (!sqlite3_get_autocommit(reader->db->handle))
         (void)run_plain(reader->db, SQL_COMMIT, NULL);
     if (!sound && reader->db == &reader->own)
@@ -238,6 +240,7 @@ static enum err fill_target(struct sqlite_reader *reader, sqlite3_stmt *statemen
     target->is_item = entry.type == ENTRY_ITEM;
     target->incarnation = entry.incarnation;
     target->written_ms = entry.updated_ms;
+    target->is_wrong = entry.is_wrong;
     bool is_wrong = settings_parse(entry.settings, &target->create) != ERR_OK;
     if (!target->is_item) {
         target->deadline_ms = entry.deadline_ms;

@@ -51,6 +51,8 @@ struct entry {
     struct slice settings;
     int64_t deadline_ms;
     struct slice members;
+    bool
+        is_wrong; /* its sum is not that of what stands there, and will not be until it is mended */
 };
 
 /* Numbers below next_user that no user has yet. */
@@ -74,7 +76,9 @@ struct sqlite_store {
     _Atomic bool is_settled;             /* what the WAL has is on the disk: db_settle() */
     dev_t device;                        /* of the file that is open */
     ino_t inode;
-    _Atomic uint64_t generation; /* grows whenever the file is opened anew: readers follow */
+    _Atomic int64_t damaged_page; /* whoever has met it; 0 = none */
+    int64_t checked_page;         /* up to here the file was read and checked: rest() */
+    _Atomic uint64_t generation;  /* grows whenever the file is opened anew: readers follow */
 
     struct state_mark mark;
     struct log_position base_position;
@@ -139,6 +143,12 @@ static inline struct sqlite_store *store_of(struct store *store)
 /* Connected, and in step with the file? Else opens it anew. Every call of the writer begins
  * with this. */
 enum err store_ready(struct sqlite_store *store, struct error *error);
+
+/* `code` may say that `db` has met a damaged page: then the store is out of order. Any thread. */
+void store_note_damage(struct sqlite_store *store, struct db *db, int code);
+
+/* Checks the next pages of the file. */
+enum err store_check_some(struct sqlite_store *store, struct error *error);
 
 /* The furthest mark of the file, or of those that stood there before it. Any thread. */
 struct log_position store_reached(struct sqlite_store *store);

@@ -9,6 +9,22 @@
     "    substr(hex(event_id), 13, 4) || '-' || substr(hex(event_id), 17, 4) || '-' ||" \
     "    substr(hex(event_id), 21))"
 
+/* The states of core/lifecycle.h, and the moves between them that there are. A trigger costs what a
+ * constraint does, and can be added to a table that is there. Rows that are written as SUCCESS,
+ * which is nearly all, pass the first words of it. */
+#define COUNT_EVENTS_ARE_CHECKED                                                     \
+    "CREATE TRIGGER count_events_begin BEFORE INSERT ON count_events"                \
+    "  WHEN NEW.state NOT IN (2, 0, 1, 3, 4) OR typeof(NEW.state) <> 'integer'"      \
+    "  BEGIN SELECT RAISE(ABORT, 'count_events: there is no such state'); END;"      \
+    "CREATE TRIGGER count_events_move BEFORE UPDATE OF state ON count_events"        \
+    "  WHEN NOT (typeof(NEW.state) = 'integer' AND CASE OLD.state"                   \
+    "    WHEN 0 THEN NEW.state IN (1, 2) WHEN 1 THEN NEW.state IN (1, 2, 3)"         \
+    "    WHEN 3 THEN NEW.state IN (1, 4) ELSE 0 END)"                                \
+    "  BEGIN SELECT RAISE(ABORT, 'count_events: there is no such transition'); END;" \
+    "CREATE TRIGGER count_events_done BEFORE UPDATE OF event_id, id, delta, events"  \
+    "  ON count_events WHEN OLD.state IN (2, 4)"                                     \
+    "  BEGIN SELECT RAISE(ABORT, 'count_events: what is done does not change'); END;"
+
 static const char *const steps[] = {
     /* 1 */
     "CREATE TABLE entries(" /* counters and items */
@@ -153,6 +169,9 @@ static const char *const steps[] = {
     "    strftime('%Y-%m-%dT%H:%M:%fZ', failed_ms / 1000.0, 'unixepoch')"
     "  FROM dead_letters;"
     "CREATE VIEW positions(origin, sequence, incarnation) AS SELECT * FROM origins;",
+    /* 2: a sum over what hot state is loaded from, and states that there are */
+    "ALTER TABLE entries ADD COLUMN sum INTEGER;" /* NULL: from before there were sums */
+    COUNT_EVENTS_ARE_CHECKED,
 };
 #define STEP_COUNT ((int)(sizeof(steps) / sizeof(steps[0])))
 

@@ -9,6 +9,8 @@
 
 #include "base/memory.h"
 #include "base/message.h"
+#include "store/sqlite/checksum_adopt.h"
+#include "store/sqlite/checksum_vfs.h"
 #include "store/sqlite/own.h"
 #include "store/sqlite/schema.h"
 
@@ -19,6 +21,7 @@
 #define SCRATCH_MAX      (UINT64_C(1) << 31)
 #define WAL_PAGES        100000 /* so long may it be before it is carried over */
 #define WAL_PAGES_FORCED 400000 /* and here readers have to wait */
+#define CHECKED_PAGES    1024   /* in a quiet moment */
 
 /* ---- connecting ---- */
 
@@ -45,12 +48,20 @@ static void note_down(struct sqlite_store *store)
     lock_release(&store->stats_lock);
 }
 
+static void close_file(struct sqlite_store *store)
+{
+    bool was_open = store->db.handle != NULL;
+    db_close(&store->db, atomic_load(&store->is_settled));
+    if (was_open && watches_file(store))
+        checksum_mark_closed(store->options.path);
+}
+
 /* `code` of SQLite is why. After an error of the disk nobody knows what is on it. */
 static void disconnect(struct sqlite_store *store, int code)
 {
     if ((code & 0xff) == SQLITE_IOERR)
         atomic_store(&store->is_settled, false);
-    db_close(&store->db, atomic_load(&store->is_settled));
+    close_file(store);
     store->is_ready = false;
     atomic_fetch_add(&store->generation, 1);
 }
@@ -73,6 +84,31 @@ static enum err settle_at_once(struct sqlite_store *store, struct error *error)
     return err ? err : db_execute(&store->db, "COMMIT", error);
 }
 
+/* A file that was made before there were checksums gets them. */
+static enum err add_sums(struct sqlite_store *store, struct error *error)
+{
+    bool added = false;
+    enum err err = db_add_sums(&store->db, &added, error);
+    if (added)
+        message_info("the pages of the store have checksums now file=%s", store->options.path);
+    else if (!err && !checksum_is_on(store->db.handle))
+        message_warning("the pages of the store have no checksums, for which there must be as much "
+                        "space again at the start file=%s",
+                        store->options.path);
+    return err;
+}
+
+static enum err open_file(struct sqlite_store *store, const struct db_options *options,
+                          struct error *error)
+{
+    enum err err = watches_file(store) ? checksum_adopt(options->path, error) : ERR_OK;
+    if (!err)
+        err = db_open(&store->db, options, error);
+    if (!err && watches_file(store))
+        checksum_keep_checkpoints(store->db.handle);
+    return err;
+}
+
 static enum err connect_file(struct sqlite_store *store, struct error *error)
 {
     struct db_options options = {
@@ -83,12 +119,14 @@ static enum err connect_file(struct sqlite_store *store, struct error *error)
         .cache_bytes = store->options.cache_bytes,
         .busy_ms = WRITER_BUSY_MS,
     };
-    enum err err = db_open(&store->db, &options, error);
+    enum err err = open_file(store, &options, error);
     if (err)
         return err;
     err = settle_at_once(store, error);
     if (!err)
         err = schema_prepare(&store->db, error);
+    if (!err)
+        err = add_sums(store, error);
     if (err) {
         disconnect(store, sqlite3_extended_errcode(store->db.handle));
         return err;
@@ -98,6 +136,8 @@ static enum err connect_file(struct sqlite_store *store, struct error *error)
         store->device = stat_.st_dev;
         store->inode = stat_.st_ino;
     }
+    if (watches_file(store))
+        checksum_mark_open(store->options.path, true);
     sqlite3_wal_hook(store->db.handle, note_wal, store);
     atomic_fetch_add(&store->generation, 1);
     return ERR_OK;
@@ -202,20 +242,70 @@ struct log_position store_reached(struct sqlite_store *store)
     return reached;
 }
 
+/* --- damaged pages --- */
+
+void store_note_damage(struct sqlite_store *store, struct db *db, int code)
+{
+    int64_t page = db_damaged_page(db, code);
+    if (page > 0 && atomic_exchange(&store->damaged_page, page) != page)
+        message_error("a page of the store is damaged: it is not read any more, and what is not in "
+                      "memory may be unavailable file=%s page=%lld",
+                      store->options.path, (long long)page);
+}
+
+/* A file with a damaged page is out of order, whoever has met it, until that page is well: another
+ * file stands there, or somebody has put it right. */
+static enum err check_damage(struct sqlite_store *store, struct error *error)
+{
+    int64_t page = atomic_load(&store->damaged_page);
+    if (page == 0)
+        return ERR_OK;
+    int64_t next = page;
+    enum err err = db_check_pages(&store->db, &next, 1, error);
+    if (!err)
+        (void)atomic_compare_exchange_strong(&store->damaged_page, &page, 0);
+    return err;
+}
+
+/* Some pages more, round and round: what nobody reads may be damaged for long before it is
+ * needed. */
+static enum err check_some(struct sqlite_store *store, struct error *error)
+{
+    if (store->checked_page == 0)
+        store->checked_page = 1;
+    enum err err = db_check_pages(&store->db, &store->checked_page, CHECKED_PAGES, error);
+    if (err)
+        store_note_damage(store, &store->db, SQLITE_IOERR_DATA);
+    return err;
+}
+
+enum err store_check_some(struct sqlite_store *store, struct error *error)
+{
+    enum err err = store_ready(store, error);
+    return err ? err : check_some(store, error);
+}
+
+static enum err make_ready(struct sqlite_store *store, struct error *error)
+{
+    enum err err = store->db.handle ? ERR_OK : connect_file(store, error);
+    if (!err)
+        err = check_damage(store, error);
+    return err || store->is_ready ? err : load_memory(store, error);
+}
+
 enum err store_ready(struct sqlite_store *store, struct error *error)
 {
     if (store->db.handle) {
         enum err err = check_file(store, error);
         if (err)
             return err;
-        if (store->is_ready)
+        if (store->is_ready && atomic_load(&store->damaged_page) == 0)
             return ERR_OK;
     }
-    enum err err = store->db.handle ? ERR_OK : connect_file(store, error);
-    if (!err)
-        err = load_memory(store, error);
+    enum err err = make_ready(store, error);
     if (err) {
         int code = store->db.handle ? sqlite3_extended_errcode(store->db.handle) : SQLITE_OK;
+        store_note_damage(store, &store->db, code);
         if (!db_is_sound(code))
             disconnect(store, code);
         note_down(store);
@@ -264,6 +354,7 @@ enum err store_abandon(struct sqlite_store *store, enum err err)
     if (!store->db.handle)
         return err;
     int code = sqlite3_extended_errcode(store->db.handle);
+    store_note_damage(store, &store->db, code);
     bool sound = db_is_sound(code) && atomic_load(&store->is_settled);
     if (!sqlite3_get_autocommit(store->db.handle) &&
         run_plain(&store->db, SQL_ROLLBACK, NULL) != ERR_OK)
@@ -310,6 +401,7 @@ enum err store_checkpoint(struct sqlite_store *store, bool truncate, struct erro
         sync_part(store);
     if (code != SQLITE_OK) {
         err = db_fail(&store->db, code, error);
+        store_note_damage(store, &store->db, code);
         if ((code & 0xff) == SQLITE_IOERR)
             disconnect(store, code);
         return err;
@@ -474,10 +566,24 @@ static void sqlite_stats(struct store *base, struct store_stats *ret_stats)
     lock_release(&store->stats_lock);
 }
 
+/* Another program may still have the file open, and carry over what we leave. */
+static void carry_all_over(struct sqlite_store *store)
+{
+    int left = 0;
+    int done = 0;
+    if (!store->db.handle || !watches_file(store) || !atomic_load(&store->is_settled))
+        return;
+    int code =
+        sqlite3_wal_checkpoint_v2(store->db.handle, NULL, SQLITE_CHECKPOINT_PASSIVE, &left, &done);
+    if (code == SQLITE_OK && left == done)
+        checksum_mark_open(store->options.path, false);
+}
+
 static void sqlite_close(struct store *base)
 {
     struct sqlite_store *store = store_of(base);
-    db_close(&store->db, atomic_load(&store->is_settled));
+    carry_all_over(store);
+    close_file(store);
     ids_done(&store->ids);
     ids_done(&store->tail);
     ids_done(&store->key_tail);

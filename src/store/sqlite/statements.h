@@ -42,18 +42,18 @@
     /* counters and items */                                                                       \
     X(SQL_ENTRY_FIND, "SELECT number FROM entries WHERE id=?1")                                    \
     X(SQL_ENTRY, "SELECT number, id, type, incarnation, updated_ms, value, counts, slices, "       \
-                 "settings, deadline_ms, members FROM entries WHERE number=?1")                    \
+                 "settings, deadline_ms, members, sum FROM entries WHERE number=?1")               \
     X(SQL_ENTRY_BY_ID, "SELECT number, id, type, incarnation, updated_ms, value, counts, "         \
-                       "slices, settings, deadline_ms, members FROM entries WHERE id=?1")          \
+                       "slices, settings, deadline_ms, members, sum FROM entries WHERE id=?1")     \
     X(SQL_ENTRY_SCAN, "SELECT number, id, type, incarnation, updated_ms, value, counts, slices, "  \
-                      "settings, deadline_ms, members FROM entries WHERE number>?1 "               \
+                      "settings, deadline_ms, members, sum FROM entries WHERE number>?1 "          \
                       "ORDER BY number LIMIT ?2")                                                  \
     X(SQL_ENTRY_IDS, "SELECT number, id FROM entries WHERE number>?1 ORDER BY number LIMIT ?2")    \
     X(SQL_ENTRY_ADD, "INSERT INTO entries(id, type, incarnation, updated_ms, value, counts, "      \
-                     "slices, settings, deadline_ms, members) "                                    \
-                     "VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)")                            \
+                     "slices, settings, deadline_ms, members, sum) "                               \
+                     "VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)")                       \
     X(SQL_ENTRY_SET, "UPDATE entries SET type=?2, incarnation=?3, updated_ms=?4, value=?5, "       \
-                     "counts=?6, slices=?7, settings=?8, deadline_ms=?9, members=?10 "             \
+                     "counts=?6, slices=?7, settings=?8, deadline_ms=?9, members=?10, sum=?11 "    \
                      "WHERE number=?1")                                                            \
     X(SQL_ENTRY_REMOVE, "DELETE FROM entries WHERE number=?1")                                     \
     X(SQL_ENTRY_ANEW, "UPDATE entries SET first_row="                                              \
@@ -85,7 +85,7 @@
                         "history ORDER BY row LIMIT ?2)) AND time_ms<?1 AND "                      \
                         "row<(SELECT max(row) FROM history)")                                      \
     X(SQL_HISTORY_HELD, "SELECT e.number, e.id, e.type, e.incarnation, e.updated_ms, e.value, "    \
-                        "e.counts, e.slices, e.settings, e.deadline_ms, e.members FROM "           \
+                        "e.counts, e.slices, e.settings, e.deadline_ms, e.members, e.sum FROM "    \
                         "(SELECT item, kind, max(row) FROM history WHERE user=?1 GROUP BY item) "  \
                         "h JOIN entries e ON e.number=h.item WHERE h.kind<>0 AND e.type=1")        \
     X(SQL_HISTORY_STUB, "UPDATE history SET user=?2 WHERE user=?1")                                \
@@ -93,8 +93,9 @@
     /* lives of units */                                                                           \
     X(SQL_LIFE_ADD,                                                                                \
       "INSERT INTO count_events VALUES(NULL, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)")            \
-    X(SQL_LIFE_DONE, "UPDATE count_events SET state=?2, processed_ms=?3, next_ms=NULL, delta=?4 "  \
-                     "WHERE row=?1")                                                               \
+    X(SQL_LIFE_DONE,                                                                               \
+      "UPDATE count_events SET state=?2, processed_ms=?3, next_ms=NULL, delta=?4, reason=NULL "    \
+      "WHERE row=?1")                                                                              \
     X(SQL_LIFE_WAIT, "UPDATE count_events SET state=?2, retry_count=?3, next_ms=?4, reason=?5 "    \
                      "WHERE row=?1")                                                               \
     X(SQL_LIFE_FAIL, "UPDATE count_events SET state=?2, processed_ms=?3, next_ms=NULL, "           \

@@ -166,8 +166,11 @@ static enum err mend_count(struct sqlite_store *store, struct entry *entry, stru
 {
     unsigned kind = kind_names_find(&store->kinds, kind_text);
     struct kind_counts counts = {.known = 0};
-    if (entry->type != ENTRY_ITEM || kind == SETS_KINDS || by->big)
+    bool is_nothing = !by->big && by->small == 0;
+    if (entry->type != ENTRY_ITEM || (kind == SETS_KINDS && !is_nothing) || by->big)
         return ERR_NOT_FOUND;
+    if (is_nothing)
+        return entry_write(store, entry, error); /* with a sum that fits */
     if (counts_parse(entry->counts, &store->kinds, &counts))
         return error_set(error, ERR_CORRUPT, "entries.number %lld: its counts make no sense",
                          (long long)entry->number);
@@ -216,6 +219,7 @@ enum err sqlite_mend(struct store *base, struct slice id, uint32_t incarnation, 
     err = find_live(store, id, &entry, &statement, error);
     if (!err && entry.incarnation != incarnation)
         err = ERR_BUSY;
+    entry.is_wrong = false; /* the audit has looked at all of it */
     if (!err)
         err = kind.size > 0 ? mend_count(store, &entry, kind, by, error)
                             : mend_counter(store, &entry, statement, by, error);
@@ -491,7 +495,7 @@ enum err sqlite_rest(struct store *base, struct error *error)
 {
     struct sqlite_store *store = store_of(base);
     enum err err = store_ready(store, error);
-    if (err || atomic_load(&store->wal_pages) == 0)
-        return err;
-    return store_checkpoint(store, false, error);
+    if (!err && atomic_load(&store->wal_pages) > 0)
+        err = store_checkpoint(store, false, error);
+    return err ? err : store_check_some(store, error);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/decimal.h"
+#include "base/hash.h"
 #include "base/memory.h"
 #include "core/bucket.h"
 #include "store/sqlite/own.h"
@@ -66,6 +67,35 @@ void counts_format(const struct kind_counts *counts, const struct kind_names *ki
 
 /* ---- rows of entries ---- */
 
+/* Over all that hot state is made of. `value`: of a counter, in digits. */
+static int64_t entry_sum(const struct entry *entry, struct slice value)
+{
+    const int64_t rest[] = {entry->type, entry->incarnation, entry->slices, entry->deadline_ms};
+    uint64_t sum = hash_stable((struct slice){(const char *)rest, sizeof(rest)});
+    sum = hash_stable_seeded(entry->id, sum);
+    sum = hash_stable_seeded(value, sum);
+    sum = hash_stable_seeded(entry->counts, sum);
+    sum = hash_stable_seeded(entry->settings, sum);
+    return (int64_t)hash_stable_seeded(entry->members, sum);
+}
+
+/* As text, whichever way it is kept. */
+static struct slice value_text(sqlite3_stmt *statement, int column, char digits[DECIMAL_SIZE_MAX])
+{
+    if (sqlite3_column_type(statement, column) != SQLITE_INTEGER)
+        return db_slice(statement, column);
+    char *end = decimal_format(digits, db_int(statement, column));
+    return (struct slice){digits, (size_t)(end - digits)};
+}
+
+/* A row from before there were sums is taken as it is. */
+static bool is_wrong(sqlite3_stmt *statement, const struct entry *entry)
+{
+    char digits[DECIMAL_SIZE_MAX];
+    return sqlite3_column_type(statement, 11) != SQLITE_NULL &&
+           db_int(statement, 11) != entry_sum(entry, value_text(statement, 5, digits));
+}
+
 void entry_read(sqlite3_stmt *statement, struct entry *entry)
 {
     *entry = (struct entry){
@@ -80,6 +110,7 @@ void entry_read(sqlite3_stmt *statement, struct entry *entry)
         .deadline_ms = db_int(statement, 9),
         .members = db_slice(statement, 10),
     };
+    entry->is_wrong = is_wrong(statement, entry);
 }
 
 static enum err find_in_index(struct sqlite_store *store, struct slice id, uint64_t hash,
@@ -130,6 +161,34 @@ enum err entry_find(struct sqlite_store *store, struct slice id, struct entry *r
     return find_in_index(store, id, hash, ret_entry, ret_statement, error);
 }
 
+/* The sum of what is bound. A row that was wrong stays wrong, whatever is added to it. */
+static void bind_sum(sqlite3_stmt *statement, const struct entry *entry, struct buffer *digits)
+{
+    bool is_counter = entry->type == ENTRY_COUNTER;
+    bool is_item = entry->type == ENTRY_ITEM;
+    struct entry bound = {
+        .id = entry->id,
+        .type = entry->type,
+        .incarnation = entry->incarnation,
+        .slices = is_item ? entry->slices : 0,
+        .deadline_ms = is_counter ? entry->deadline_ms : 0,
+    };
+    struct slice value = {NULL, 0};
+    char text[DECIMAL_SIZE_MAX];
+    if (is_counter && entry->value.big)
+        value = buffer_slice(digits);
+    else if (is_counter)
+        value = (struct slice){text, (size_t)(decimal_format(text, entry->value.small) - text)};
+    if (is_item)
+        bound.counts = entry->counts;
+    if (is_item)
+        bound.members = entry->members;
+    if (is_counter || is_item)
+        bound.settings = entry->settings;
+    int64_t sum = entry_sum(&bound, value);
+    db_bind_int(statement, 11, entry->is_wrong ? ~sum : sum);
+}
+
 static void bind_entry(sqlite3_stmt *statement, const struct entry *entry, struct buffer *digits)
 {
     bool is_counter = entry->type == ENTRY_COUNTER;
@@ -157,6 +216,7 @@ static void bind_entry(sqlite3_stmt *statement, const struct entry *entry, struc
     else
         db_bind_null(statement, 9);
     db_bind_blob(statement, 10, is_item ? entry->members : (struct slice){NULL, 0});
+    bind_sum(statement, entry, digits);
 }
 
 /* Writes the row anew, or a new one. */
@@ -696,9 +756,9 @@ static enum err apply_item(struct sqlite_store *store, const struct store_unit *
 static bool is_late(const struct store_unit *unit, const struct entry *entry)
 {
     bool is_there = entry->number != 0 && entry->type != ENTRY_GONE;
-    if (!is_there)
-        return !unit->may_create && !unit->is_new;
-    return unit->incarnation < entry->incarnation;
+    if (entry->number != 0 && unit->incarnation < entry->incarnation)
+        return true;
+    return !is_there && !unit->may_create && !unit->is_new;
 }
 
 static void nothing_done(struct sqlite_store *store, const struct store_unit *unit)

@@ -790,7 +790,7 @@ static struct world *world_new(uint64_t seed, enum nodes_bug bug, bool trace,
                                struct nodes_result *result)
 {
     struct world *world = memory_take_zeroed(sizeof(*world));
-    world->env = (struct env){world_monotonic_ns, world_wall_ms, world_random, NULL};
+    world->env = (struct env){world_monotonic_ns, world_wall_ms, world_random, NULL, NULL};
     world->rng.state = seed;
     world->now_ms = 1700000000000;
     world->trace = trace;

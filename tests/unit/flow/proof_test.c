@@ -2,6 +2,8 @@
 
 #include "unit/flow/pipe_rig.h"
 
+#include <unistd.h>
+
 static struct desk_task audit(struct pipe *pipe, bool repair)
 {
     return pipe_task(pipe, desk_start_audit(pipe->service.desk, SLICE("*"), repair));
@@ -94,6 +96,48 @@ TEST(a_wrong_row_is_put_right_and_memory_stays_as_it_was)
     assert_int_equal(pipe_value(pipe, "views"), 100);
     pipe_reopen(pipe);
     assert_int_equal(pipe_value(pipe, "views"), 100);
+    pipe_free(pipe);
+}
+
+static int64_t cold_value(struct pipe *pipe, const char *id)
+{
+    struct op op = {.kind = OP_GET, .id = slice_of(id)};
+    pipe_run(pipe, &op);
+    return op.code ? -1 : op.value.small;
+}
+
+/* Nobody has looked at it since it went out of memory. */
+TEST(a_falsified_row_is_never_served_but_counted_anew)
+{
+    struct pipe *pipe = pipe_with_counts(30);
+    pipe_sql(pipe, "UPDATE entries SET value = 555 WHERE id = 'views'");
+    pipe_sql(pipe, "UPDATE entries SET counts = '{\"like\":21,\"dislike\":10}' "
+                   "WHERE id = 'video1'");
+    pipe_reopen(pipe);
+    int64_t views = -1;
+    for (int i = 0; i < 3000 && views == -1; i++, usleep(10000))
+        views = cold_value(pipe, "views");
+    assert_int_equal(views, 100);
+    int64_t likes = -1;
+    for (int i = 0; i < 3000 && likes == -1; i++, usleep(10000))
+        likes = cold_value(pipe, "video1/like");
+    assert_int_equal(likes, 20);
+    assert_int_equal(audit(pipe, false).found, 0);
+    pipe_free(pipe);
+}
+
+/* A sum that is wrong stays wrong, whatever is added to the row. */
+TEST(what_is_added_to_a_falsified_row_does_not_make_it_right)
+{
+    struct pipe *pipe = pipe_with_counts(30);
+    pipe_sql(pipe, "UPDATE entries SET value = 555 WHERE id = 'views'");
+    pipe_add(pipe, "views", 1);
+    pipe_settle(pipe);
+    pipe_reopen(pipe);
+    int64_t views = -1;
+    for (int i = 0; i < 3000 && views == -1; i++, usleep(10000))
+        views = cold_value(pipe, "views");
+    assert_int_equal(views, 101);
     pipe_free(pipe);
 }
 
@@ -302,6 +346,8 @@ TEST(nothing_that_happens_meanwhile_looks_like_a_drift)
 RUN(cmocka_unit_test(what_is_right_is_left_alone),
     cmocka_unit_test(a_wrong_hot_value_is_found_told_and_put_right_while_it_is_written),
     cmocka_unit_test(a_wrong_count_of_a_large_item_is_put_right),
+    cmocka_unit_test(a_falsified_row_is_never_served_but_counted_anew),
+    cmocka_unit_test(what_is_added_to_a_falsified_row_does_not_make_it_right),
     cmocka_unit_test(a_wrong_row_is_put_right_and_memory_stays_as_it_was),
     cmocka_unit_test(what_was_discarded_before_a_deletion_counts_no_more),
     cmocka_unit_test(what_was_deleted_or_loaded_since_it_was_looked_at_is_left_alone),

@@ -45,7 +45,7 @@ static struct relay *relay_of(struct rig *rig, unsigned node)
 static struct rig *rig_new(void)
 {
     struct rig *rig = memory_take_zeroed(sizeof(*rig));
-    rig->env = (struct env){rig_monotonic_ns, rig_wall_ms, NULL, NULL};
+    rig->env = (struct env){.monotonic_ns = rig_monotonic_ns, .wall_ms = rig_wall_ms};
     rig->now_ms = 1700000000000;
     redis_model_init(&rig->redis, &rig->rng, NODES_NO_BUG, &rig->now_ms);
     log_model_init(&rig->log, &rig->rng, NODES_NO_BUG, &rig->now_ms);

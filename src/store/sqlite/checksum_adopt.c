@@ -1,0 +1,175 @@
+#include "store/sqlite/checksum_adopt.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "base/message.h"
+#include "store/sqlite/checksum_vfs.h"
+
+#define PATH_BYTES   600
+#define HEADER_BYTES 100
+#define MAGIC        "SQLite format 3"
+#define AT_PAGE_SIZE 16
+#define AT_RESERVED  20
+#define SLOT_CKPT    1
+#define BUSY_MS      2000
+
+static void beside(const char *path, const char *suffix, char to[PATH_BYTES])
+{
+    snprintf(to, PATH_BYTES, "%s%s", path, suffix);
+}
+
+static off_t size_of(const char *path)
+{
+    struct stat facts;
+    return stat(path, &facts) == 0 ? facts.st_size : -1;
+}
+
+static bool was_left_open(const char *path)
+{
+    char mark[PATH_BYTES];
+    char wal[PATH_BYTES];
+    beside(path, "-open", mark);
+    beside(path, "-wal", wal);
+    return size_of(mark) >= 0 && size_of(wal) < 0;
+}
+
+void checksum_mark_closed(const char *path)
+{
+    if (was_left_open(path))
+        checksum_mark_open(path, false);
+}
+
+void checksum_mark_open(const char *path, bool is_open)
+{
+    char mark[PATH_BYTES];
+    beside(path, "-open", mark);
+    if (!is_open) {
+        (void)unlink(mark);
+        return;
+    }
+    int file = open(mark, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    if (file >= 0)
+        close(file);
+}
+
+/* --- the first page --- */
+
+struct pages {
+    sqlite3_file *file;
+    unsigned char *page; /* owned */
+    int size;
+};
+
+static int read_page(const struct pages *pages, sqlite3_int64 offset)
+{
+    return pages->file->pMethods->xRead(pages->file, pages->page, pages->size, offset);
+}
+
+/* Does it have reserved bytes for sums? Reads the first page. */
+static bool has_sums(struct pages *pages)
+{
+    unsigned char header[HEADER_BYTES];
+    if (pages->file->pMethods->xRead(pages->file, header, HEADER_BYTES, 0) != SQLITE_OK ||
+        memcmp(header, MAGIC, sizeof(MAGIC)) != 0 || header[AT_RESERVED] != CHECKSUM_BYTES)
+        return false;
+    int size = header[AT_PAGE_SIZE] << 8 | header[AT_PAGE_SIZE + 1];
+    pages->size = size == 1 ? 65536 : size;
+    if (pages->size < 512)
+        return false;
+    pages->page = memory_take((size_t)pages->size);
+    return read_page(pages, 0) == SQLITE_OK;
+}
+
+static bool has_no_sum(const struct pages *pages)
+{
+    static const unsigned char none[CHECKSUM_BYTES];
+    return memcmp(pages->page + pages->size - CHECKSUM_BYTES, none, CHECKSUM_BYTES) == 0;
+}
+
+/* --- all of them --- */
+
+static int sum_page(const struct pages *pages, sqlite3_int64 offset)
+{
+    unsigned char sum[CHECKSUM_BYTES];
+    int code = read_page(pages, offset);
+    if (code != SQLITE_OK)
+        return code;
+    checksum_of_page(pages->page, pages->size, sum);
+    return pages->file->pMethods->xWrite(pages->file, sum, CHECKSUM_BYTES,
+                                         offset + pages->size - CHECKSUM_BYTES);
+}
+
+/* The first page last: whoever is interrupted begins again. */
+static int sum_pages(const struct pages *pages)
+{
+    sqlite3_int64 bytes;
+    int code = pages->file->pMethods->xFileSize(pages->file, &bytes);
+    for (sqlite3_int64 at = pages->size; at + pages->size <= bytes && code == SQLITE_OK;
+         at += pages->size)
+        code = sum_page(pages, at);
+    if (code == SQLITE_OK)
+        code = pages->file->pMethods->xSync(pages->file, SQLITE_SYNC_NORMAL);
+    if (code == SQLITE_OK)
+        code = sum_page(pages, 0);
+    return code == SQLITE_OK ? pages->file->pMethods->xSync(pages->file, SQLITE_SYNC_NORMAL) : code;
+}
+
+/* Nobody may write, or carry a WAL over, meanwhile. */
+static int sum_alone(sqlite3 *handle, const struct pages *pages)
+{
+    sqlite3_file *file = pages->file;
+    int code = sqlite3_exec(handle, "PRAGMA journal_mode=WAL; BEGIN IMMEDIATE", NULL, NULL, NULL);
+    if (code != SQLITE_OK)
+        return code;
+    bool is_shared = file->pMethods->iVersion > 1;
+    if (is_shared)
+        code = file->pMethods->xShmLock(file, SLOT_CKPT, 1, SQLITE_SHM_LOCK | SQLITE_SHM_EXCLUSIVE);
+    if (code == SQLITE_OK)
+        code = sum_pages(pages);
+    if (code == SQLITE_OK && is_shared)
+        (void)file->pMethods->xShmLock(file, SLOT_CKPT, 1,
+                                       SQLITE_SHM_UNLOCK | SQLITE_SHM_EXCLUSIVE);
+    (void)sqlite3_exec(handle, "COMMIT", NULL, NULL, NULL);
+    return code;
+}
+
+static int adopt(sqlite3 *handle, const char *path, bool is_left_open)
+{
+    struct pages pages = {NULL, NULL, 0};
+    int code = sqlite3_file_control(handle, "main", SQLITE_FCNTL_FILE_POINTER, &pages.file);
+    if (code == SQLITE_OK && pages.file && pages.file->pMethods && has_sums(&pages) &&
+        (is_left_open || has_no_sum(&pages))) {
+        message_warning("another program has written to the store while nobody watched: its pages "
+                        "get their checksums anew, as they are file=%s",
+                        path);
+        code = sum_alone(handle, &pages);
+    }
+    free(pages.page);
+    return code;
+}
+
+enum err checksum_adopt(const char *path, struct error *error)
+{
+    if (size_of(path) <= 0)
+        return ERR_OK;
+    sqlite3 *handle;
+    int code = sqlite3_open_v2(path, &handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
+    if (code == SQLITE_OK) {
+        sqlite3_busy_timeout(handle, BUSY_MS);
+        (void)sqlite3_db_config(handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+        code = adopt(handle, path, was_left_open(path));
+    }
+    sqlite3_close_v2(handle);
+    return code == SQLITE_OK || code == SQLITE_CANTOPEN
+               ? ERR_OK
+               : error_set(error, ERR_UNAVAILABLE,
+                           "%s: its checksums cannot be written anew (%s): try again, or move it "
+                           "away to have it rebuilt from the log",
+                           path, sqlite3_errstr(code));
+}

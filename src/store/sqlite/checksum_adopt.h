@@ -1,0 +1,26 @@
+/* checksum_adopt.h - sums for pages that another program has written.
+ *
+ * The sqlite3 shell writes pages without a valid sum. Two marks say that it was at work while
+ * nobody watched, and then all pages are summed anew, as they are:
+ *
+ *   - the first page has zeros in the place of its sum: VACUUM of a plain SQLite leaves them
+ *   - FILE-open stands beside the file, and no WAL: the process that had it open was killed, and
+ *     another program has carried the WAL over since */
+#ifndef STORE_SQLITE_CHECKSUM_ADOPT_H
+#define STORE_SQLITE_CHECKSUM_ADOPT_H
+
+#include <stdbool.h>
+
+#include "base/error.h"
+
+/* Before the file is opened. A file that is missing or has no sums is left as it is. */
+enum err checksum_adopt(const char *path, struct error *error);
+
+/* FILE-open. It is made when the file is opened, and removed once all of the WAL was carried over
+ * into the file by us. */
+void checksum_mark_open(const char *path, bool is_open);
+
+/* The file was closed by us: if the WAL is gone, it was we who carried it over. */
+void checksum_mark_closed(const char *path);
+
+#endif

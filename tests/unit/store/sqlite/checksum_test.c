@@ -1,0 +1,367 @@
+/* Flipped bits in the pages of a real file: whatever is read is right, or is said to be damaged.
+ * And what other programs do to the file is no damage. */
+#include "contract/store_rig.h"
+
+#include <fcntl.h>
+#include <sqlite3.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "base/message.h"
+#include "store/sqlite/sqlite.h"
+
+#define COUNTERS 1500 /* enough for pages above the leaves */
+#define PAGE     4096
+
+static struct rig *rig;
+
+static enum err try_open(struct store **ret, struct error *error)
+{
+    char path[128];
+    snprintf(path, sizeof(path), "%s/tally.db", rig->folder);
+    struct sqlite_store_options options = {.path = path};
+    return sqlite_store_open(&rig->env, &options, ret, error);
+}
+
+static struct store *open_store(struct env *env, const char *folder)
+{
+    char path[128];
+    snprintf(path, sizeof(path), "%s/tally.db", folder);
+    struct sqlite_store_options options = {.path = path};
+    struct store *store;
+    struct error error;
+    if (sqlite_store_open(env, &options, &store, &error))
+        fail_msg("%s", error.text);
+    return store;
+}
+
+static const char *path_of(const char *suffix)
+{
+    static char path[160];
+    snprintf(path, sizeof(path), "%s/tally.db%s", rig->folder, suffix);
+    return path;
+}
+
+static void id_of(int i, char *to, size_t size)
+{
+    snprintf(to, size, "counter-%05d", i * 7919 % COUNTERS);
+}
+
+static void fill(void)
+{
+    char ids[RIG_UNITS][32];
+    for (int i = 0; i < COUNTERS;) {
+        for (int n = 0; n < RIG_UNITS - 1 && i < COUNTERS; n++, i++) {
+            id_of(i, ids[n], sizeof(ids[n]));
+            rig_add(rig, ids[n], 100 + i);
+        }
+        rig_apply_ok(rig);
+    }
+    rig_react(rig, "v", "7", "", "like");
+    rig_react(rig, "v", "ann", "", "like");
+    rig_apply_ok(rig);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    message_set_level(MESSAGE_ERROR + 1);
+    rig = rig_new(open_store);
+    fill();
+    rig_reopen(rig); /* all of it is in the file now */
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    rig_free(rig);
+    return 0;
+}
+
+static void flip(off_t at, unsigned bit)
+{
+    unsigned char byte;
+    int file = open(path_of(""), O_RDWR | O_CLOEXEC);
+    assert_true(file >= 0);
+    assert_int_equal(pread(file, &byte, 1, at), 1);
+    byte ^= (unsigned char)(1u << bit);
+    assert_int_equal(pwrite(file, &byte, 1, at), 1);
+    close(file);
+}
+
+static off_t file_size(void)
+{
+    struct stat facts;
+    assert_int_equal(stat(path_of(""), &facts), 0);
+    return facts.st_size;
+}
+
+static void run_plain(const char *sql)
+{
+    sqlite3 *handle;
+    char *why = NULL;
+    assert_int_equal(sqlite3_open(path_of(""), &handle), SQLITE_OK);
+    sqlite3_busy_timeout(handle, 5000);
+    if (sqlite3_exec(handle, sql, NULL, NULL, &why) != SQLITE_OK)
+        fail_msg("%s", why);
+    sqlite3_close(handle);
+}
+
+/* Is it right? False: it is said to be damaged. Anything else ends the test. */
+static bool is_right(const char *id, const char *expected)
+{
+    const char *text = rig_load(rig, id);
+    if (strcmp(text, expected) == 0)
+        return true;
+    if (!strstr(text, "DAMAGED"))
+        fail_msg("%s ought to be %s or damaged", text, expected);
+    return false;
+}
+
+static bool all_is_right(int step)
+{
+    bool right = is_right("v", "v like=2 slices=1 like:7 like*:0");
+    for (int i = 0; i < COUNTERS; i += step) {
+        char id[32];
+        char expected[64];
+        id_of(i, id, sizeof(id));
+        snprintf(expected, sizeof(expected), "%s value=%d", id, 100 + i);
+        right = is_right(id, expected) && right;
+    }
+    return right;
+}
+
+static void open_again(void)
+{
+    struct error error = {.text = ""};
+    if (try_open(&rig->store, &error))
+        fail_msg("%s", error.text);
+    assert_int_equal(store_reader_open(rig->store, &rig->reader, NULL), ERR_OK);
+}
+
+TEST(a_flipped_bit_anywhere_is_never_a_wrong_answer)
+{
+    off_t size = file_size();
+    assert_true(size > 40 * PAGE);
+    unsigned noticed = 0;
+    unsigned flips = 0;
+    rig_close(rig);
+    for (off_t at = 0; at < size; at += at < PAGE ? 131 : PAGE / 2 + 61, flips++) {
+        struct error error = {.text = ""};
+        flip(at, (unsigned)at % 8);
+        if (try_open(&rig->store, &error)) {
+            noticed++;
+            if (!strstr(error.text, "DAMAGED"))
+                fail_msg("at %lld: %s", (long long)at, error.text);
+        } else {
+            assert_int_equal(store_reader_open(rig->store, &rig->reader, NULL), ERR_OK);
+            noticed += !all_is_right(37);
+            rig_close(rig);
+        }
+        flip(at, (unsigned)at % 8);
+    }
+    assert_true(noticed > flips / 4); /* the others are in tables that nothing is loaded from */
+    open_again();
+    assert_true(all_is_right(1));
+}
+
+TEST(the_byte_that_says_that_there_are_sums_is_checked_too)
+{
+    rig_close(rig);
+    for (unsigned bit = 0; bit < 8; bit++) {
+        struct error error = {.text = ""};
+        flip(20, bit);
+        assert_int_equal(try_open(&rig->store, &error), ERR_UNAVAILABLE);
+        if (!strstr(error.text, "page 1 at offset 0 is DAMAGED"))
+            fail_msg("%s", error.text);
+        flip(20, bit);
+    }
+    open_again();
+}
+
+/* The page of the index in which "counter-00000" is found. */
+static off_t page_of_index(void)
+{
+    char *image = memory_take((size_t)file_size());
+    FILE *file = fopen(path_of(""), "rb");
+    off_t size = file_size();
+    assert_int_equal(fread(image, 1, (size_t)size, file), size);
+    fclose(file);
+    for (off_t at = 0; at < size; at += PAGE) {
+        if (image[at] == 10 && memmem(image + at, PAGE, "counter-00000", 13)) {
+            free(image);
+            return at;
+        }
+    }
+    fail_msg("no such page");
+    return 0;
+}
+
+TEST(a_store_with_a_damaged_page_is_out_of_order_until_it_is_put_right)
+{
+    struct error error;
+    off_t at = page_of_index() + 2000;
+    rig_close(rig);
+    flip(at, 3);
+    open_again();
+    assert_int_equal(store_mark(rig->store, &rig->mark, NULL), ERR_OK);
+    assert_false(is_right("counter-00000", "counter-00000 value=100"));
+    /* It names the page and says what to do. */
+    char page[96];
+    snprintf(page, sizeof(page), "tally.db: page %lld at offset %lld is DAMAGED",
+             (long long)(at / PAGE + 1), (long long)(at / PAGE * PAGE));
+    for (int i = 0; i < 2; i++) {
+        rig_add(rig, "other", 1);
+        assert_int_equal(rig_apply(rig, &error), ERR_UNAVAILABLE);
+        assert_non_null(strstr(error.text, page));
+        assert_non_null(strstr(error.text, "move the file away"));
+    }
+    /* What stands on other pages is served. */
+    assert_string_equal(rig_load(rig, "v"), "v like=2 slices=1 like:7 like*:0");
+    flip(at, 3);
+    rig_add(rig, "other", 1);
+    rig_apply_ok(rig);
+    assert_string_equal(rig_load(rig, "counter-00000"), "counter-00000 value=100");
+}
+
+TEST(a_damaged_file_that_is_moved_away_is_made_anew)
+{
+    struct error error;
+    off_t at = page_of_index() + 2000;
+    rig_close(rig);
+    flip(at, 3);
+    open_again();
+    assert_int_equal(store_mark(rig->store, &rig->mark, NULL), ERR_OK);
+    assert_false(is_right("counter-00000", "counter-00000 value=100"));
+    assert_int_equal(unlink(path_of("")), 0);
+    (void)unlink(path_of("-wal"));
+    (void)unlink(path_of("-shm"));
+    assert_int_equal(store_mark(rig->store, &rig->mark, &error), ERR_UNAVAILABLE);
+    assert_int_equal(store_mark(rig->store, &rig->mark, &error), ERR_OK);
+    assert_int_equal(rig->mark.position.offset, 0);
+    fill();
+    assert_true(all_is_right(1));
+}
+
+TEST(a_quiet_moment_finds_what_nobody_reads)
+{
+    struct error error = {.text = ""};
+    off_t at = file_size() - 100;
+    rig_close(rig);
+    flip(at, 0);
+    open_again();
+    enum err err = ERR_OK;
+    for (off_t pages = 0; !err && pages <= file_size() / PAGE; pages += 1024)
+        err = store_rest(rig->store, &error);
+    assert_int_equal(err, ERR_UNAVAILABLE);
+    assert_non_null(strstr(error.text, "DAMAGED"));
+    assert_int_equal(store_mark(rig->store, &rig->mark, &error), ERR_UNAVAILABLE);
+    flip(at, 0);
+    assert_int_equal(store_mark(rig->store, &rig->mark, &error), ERR_OK);
+}
+
+/* ---- other programs ---- */
+
+TEST(a_plain_sqlite_reads_and_writes_while_the_store_is_open)
+{
+    run_plain("CREATE TABLE mine(x); CREATE INDEX by_value ON entries(value);"
+              "UPDATE entries SET updated_ms=updated_ms+1; PRAGMA wal_checkpoint(TRUNCATE);");
+    rig_add(rig, "other", 1);
+    rig_apply_ok(rig);
+    rig_reopen(rig);
+    assert_true(all_is_right(1));
+    run_plain("VACUUM");
+    rig_reopen(rig);
+    assert_true(all_is_right(1));
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(store_rest(rig->store, NULL), ERR_OK);
+}
+
+TEST(vacuum_takes_over_what_was_written_while_nobody_watched)
+{
+    rig_close(rig);
+    run_plain("CREATE INDEX by_value ON entries(value); VACUUM");
+    open_again();
+    assert_true(all_is_right(1));
+    assert_int_equal(store_rest(rig->store, NULL), ERR_OK);
+    off_t at = page_of_index() + 2000;
+    rig_close(rig);
+    flip(at, 1); /* and it has sums again */
+    open_again();
+    assert_false(all_is_right(1));
+}
+
+TEST(a_copy_that_vacuum_into_has_made_can_be_put_back)
+{
+    char sql[200];
+    snprintf(sql, sizeof(sql), "VACUUM INTO '%s/copy.db'", rig->folder);
+    run_plain(sql);
+    rig_close(rig);
+    char from[160];
+    snprintf(from, sizeof(from), "%s/copy.db", rig->folder);
+    assert_int_equal(rename(from, path_of("")), 0);
+    open_again();
+    assert_true(all_is_right(1));
+    assert_int_equal(store_rest(rig->store, NULL), ERR_OK);
+}
+
+TEST(a_file_without_sums_gets_them)
+{
+    rig_close(rig);
+    sqlite3 *handle;
+    int none = 0;
+    assert_int_equal(sqlite3_open(path_of(""), &handle), SQLITE_OK);
+    /* Reserved bytes never become fewer, but for a new file. */
+    char sql[200];
+    snprintf(sql, sizeof(sql), "PRAGMA journal_mode=DELETE; VACUUM INTO '%s/copy.db'", rig->folder);
+    assert_int_equal(sqlite3_file_control(handle, "main", SQLITE_FCNTL_RESERVE_BYTES, &none),
+                     SQLITE_OK);
+    assert_int_equal(sqlite3_exec(handle, sql, NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(handle);
+    char from[160];
+    snprintf(from, sizeof(from), "%s/copy.db", rig->folder);
+    assert_int_equal(rename(from, path_of("")), 0);
+    open_again();
+    assert_true(all_is_right(1));
+    off_t at = page_of_index() + 2000;
+    rig_close(rig);
+    flip(at, 1);
+    open_again();
+    assert_false(all_is_right(1));
+}
+
+/* The shell that looks at the file of a process that was killed carries the WAL over. */
+TEST(another_program_may_carry_over_the_wal_of_a_process_that_was_killed)
+{
+    rig_close(rig);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        struct error error;
+        rig_open(rig);
+        rig_add(rig, "counter-00000", 1);
+        rig_add(rig, "other", 5);
+        _exit(rig_apply(rig, &error) == ERR_OK ? 0 : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    run_plain("SELECT count(*) FROM entries");
+    open_again();
+    assert_string_equal(rig_load(rig, "counter-00000"), "counter-00000 value=101");
+    assert_string_equal(rig_load(rig, "other"), "other value=5");
+    assert_int_equal(store_rest(rig->store, NULL), ERR_OK);
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+RUN(CASE(a_flipped_bit_anywhere_is_never_a_wrong_answer),
+    CASE(the_byte_that_says_that_there_are_sums_is_checked_too),
+    CASE(a_store_with_a_damaged_page_is_out_of_order_until_it_is_put_right),
+    CASE(a_damaged_file_that_is_moved_away_is_made_anew),
+    CASE(a_quiet_moment_finds_what_nobody_reads),
+    CASE(a_plain_sqlite_reads_and_writes_while_the_store_is_open),
+    CASE(vacuum_takes_over_what_was_written_while_nobody_watched),
+    CASE(a_copy_that_vacuum_into_has_made_can_be_put_back), CASE(a_file_without_sums_gets_them),
+    CASE(another_program_may_carry_over_the_wal_of_a_process_that_was_killed))
