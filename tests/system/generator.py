@@ -118,8 +118,8 @@ class Talk:
         return inline(args) if self.form == "inline" and short else tallyd.encode(*args)
 
     def ask(self, commands):
-        """Sends them and reads until an echo that is sent behind them comes back. Returns all answers;
-        the end of the connection is one, too, where it was asked for."""
+        """Sends them and reads until an echo that is sent behind them comes back, and before it an end of
+        whatever transaction they have begun. Returns all answers; the connection may end instead."""
         if not self.connection:
             self.open()
         self.count += 1
@@ -127,7 +127,7 @@ class Talk:
         answers = []
         try:
             self.connection.send_bytes(b"".join(map(self.encode, commands)))
-            self.connection.send(("ECHO", token))
+            self.connection.send(("EXEC",), ("ECHO", token))
             while True:
                 answer = self.connection.read()
                 answers.append(answer)
@@ -144,8 +144,8 @@ class Talk:
 
     @staticmethod
     def _has_gone_astray(answer):
-        """A transaction was begun, or it listens: the echo is not answered."""
-        return answer == "QUEUED" or "Can't execute 'echo'" in str(answer)
+        """It listens: the echo is not answered."""
+        return "Can't execute 'echo'" in str(answer)
 
 
 class Commands:
@@ -179,6 +179,10 @@ class Commands:
         fillers = itertools.cycle(fillers or self.rng.choice(PLAIN))
         words += itertools.islice(fillers, max(0, count - len(words)))
         return words[:max(count, 1)]
+
+    def fits(self, words):
+        arity = self.arity[words[0]]
+        return len(words) == arity if arity > 0 else len(words) >= -arity
 
     def systematic(self):
         """Every word of every command with every value once, and wrong numbers of words; the worst first."""
@@ -408,8 +412,9 @@ class Generator(tallyd.Case):
         talk = Talk(server, form)
 
         def send(batch):
-            if self.rng.random() < 0.2 and b"multi" in commands.arity:
-                batch = [[b"MULTI"], *batch, [b"EXEC"]]
+            if self.rng.random() < 0.2:  # one that cannot be queued spoils it
+                batch = [words for words in batch if commands.fits(words)] if self.rng.random() < 0.7 else batch
+                batch = [[b"MULTI"], *batch, *([[b"EXEC"]] if self.rng.random() < 0.5 else [])]
             self.check_resp(batch, talk.ask(batch))
 
         all_of_it = self.run_requests(server, commands.systematic(), commands.random, seconds, send)
