@@ -554,7 +554,7 @@ TEST(a_users_items_are_those_held_now)
 {
     struct pipe *pipe = pipe_new();
     for (int i = 0; i < 40; i++) {
-        char item[16];
+        char item[24];
         snprintf(item, sizeof(item), "video%d", i);
         pipe_react(pipe, item, "ann", 1);
         pipe_react(pipe, item, "bob", 2);
