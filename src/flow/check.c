@@ -54,6 +54,7 @@ enum err check_time(int64_t time_ms, struct error *error)
     if (time_ms >= 0 && time_ms <= LIMIT_TIME_MS)
         return ERR_OK;
     return error_set(error, ERR_INVALID,
-                     "a time is 0 to %" PRId64 ", in milliseconds: 1970 to the end of the year 9999",
+                     "a time is 0 to %" PRId64
+                     ", in milliseconds: 1970 to the end of the year 9999",
                      LIMIT_TIME_MS);
 }

@@ -275,8 +275,8 @@ enum err desk_events(struct desk_seat *seat, struct slice id, uint64_t *cursor, 
     hunt.kept = memory_take_zeroed(hunt.room * sizeof(*hunt.kept));
     for (uint32_t i = 0; i < hunt.room; i++)
         buffer_init(&hunt.kept[i].section, 2 * LIMIT_EVENT_BYTES);
-    err = hunt_back(&hunt, segments, count < SEGMENTS_MAX ? count : SEGMENTS_MAX, cursor,
-                             hunt.room, visit, arg, error);
+    err = hunt_back(&hunt, segments, count < SEGMENTS_MAX ? count : SEGMENTS_MAX, cursor, hunt.room,
+                    visit, arg, error);
     for (uint32_t i = 0; i < hunt.room; i++)
         buffer_done(&hunt.kept[i].section);
     free(hunt.kept);

@@ -63,8 +63,7 @@ TEST(tasks_are_remembered_newest_first)
     struct pipe *pipe = pipe_new();
     pipe_add(pipe, "views", 1);
     struct desk_task first = pipe_task(pipe, pipe_start_recount(pipe, SLICE("*")));
-    struct desk_task second =
-        pipe_task(pipe, pipe_start_audit(pipe, SLICE("v*"), false));
+    struct desk_task second = pipe_task(pipe, pipe_start_audit(pipe, SLICE("v*"), false));
     assert_int_equal(first.state, DESK_DONE);
     assert_int_equal(first.done, 1);
     assert_int_equal(second.state, DESK_DONE);
