@@ -7,7 +7,7 @@ words that an error may begin with. So a new command is covered without a change
 
     generator.py [--seconds S] [--seed N]
 
-A seed repeats a run, as long as the machine is as fast; the requests that went before a crash are printed
+The seed is TALLY_SEED's unless one is given. It repeats a run, as long as the machine is as fast; the requests that went before a crash are printed
 in any case. Each request has to be answered, with an error of the documented form or with something that
 can be read; counters that nobody else writes to have to stay as they are, also over a restart; all counts
 have to agree with the log in the end.
@@ -352,7 +352,7 @@ class Generator(tallyd.Case):
         if not os.path.exists(SANITIZED):
             assert os.environ.get("CI") != "true", f"{SANITIZED} is missing: make test builds it"
             self.program = tallyd.PROGRAM
-        self.seed = OPTIONS.seed if OPTIONS.seed is not None else random.SystemRandom().randrange(2 ** 32)
+        self.seed = OPTIONS.seed if OPTIONS.seed is not None else tallyd.seed_of_run()
         print(f"{self.program}: generator.py --seed {self.seed} --seconds {OPTIONS.seconds}", file=sys.stderr)
         self.rng = random.Random(self.seed)
         self.sent = 0
