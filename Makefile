@@ -30,6 +30,8 @@ test: build ## build and run all tests
 	@tools/setup.sh test
 	@cmake --preset dev --log-level=WARNING
 	@cmake --build --preset dev
+	@cmake --preset asan --log-level=WARNING
+	@cmake --build --preset asan --target tallyd fuzz_targets
 	@ctest --preset dev -j $(SLOTS)
 
 sanitize: ## unit, contract and transcript tests under ASan and UBSan, and under TSan

@@ -9,6 +9,7 @@
 
 #include "base/memory.h"
 #include "base/message.h"
+#include "flow/check.h"
 #include "flow/desk_own.h"
 #include "flow/lookback.h"
 #include "flow/pipeline.h"
@@ -165,10 +166,10 @@ static void forget_works(struct desk *desk)
     }
 }
 
-static uint64_t start_work(struct desk *desk, enum desk_task_kind kind, struct slice subject,
-                           bool repair)
+static enum err start_work(struct desk *desk, enum desk_task_kind kind, struct slice subject,
+                           bool repair, uint64_t *ret_id, struct error *error)
 {
-    assert(desk);
+    assert(desk && ret_id && subject.size <= sizeof(((struct desk_work *)0)->subject));
 
     pthread_mutex_lock(&desk->mutex);
     forget_works(desk);
@@ -185,31 +186,39 @@ static uint64_t start_work(struct desk *desk, enum desk_task_kind kind, struct s
                                         .state = DESK_RUNNING,
                                         .unit = kind == DESK_ERASE ? "items" : "counters",
                                         .started_ms = env_wall_ms(desk->options.env)};
-        work->subject_size =
-            subject.size < sizeof(work->subject) ? subject.size : sizeof(work->subject);
-        if (work->subject_size > 0)
+        work->subject_size = subject.size;
+        if (subject.size > 0)
             memcpy(work->subject, subject.data, work->subject_size);
         work->repair = repair;
         *end = work;
     }
     pthread_mutex_unlock(&desk->mutex);
+    if (id == 0)
+        return error_set(error, ERR_BUSY, "too many tasks are running, try again");
     bell_ring(&desk->seats[DESK_JOB_THREADS].bell);
-    return id;
+    *ret_id = id;
+    return ERR_OK;
 }
 
-uint64_t desk_start_recount(struct desk *desk, struct slice pattern)
+enum err desk_start_recount(struct desk *desk, struct slice pattern, uint64_t *ret_id,
+                            struct error *error)
 {
-    return start_work(desk, DESK_RECOUNT, pattern, false);
+    enum err err = check_pattern(pattern, error);
+    return err ? err : start_work(desk, DESK_RECOUNT, pattern, false, ret_id, error);
 }
 
-uint64_t desk_start_audit(struct desk *desk, struct slice pattern, bool repair)
+enum err desk_start_audit(struct desk *desk, struct slice pattern, bool repair, uint64_t *ret_id,
+                          struct error *error)
 {
-    return start_work(desk, DESK_AUDIT, pattern, repair);
+    enum err err = check_pattern(pattern, error);
+    return err ? err : start_work(desk, DESK_AUDIT, pattern, repair, ret_id, error);
 }
 
-uint64_t desk_start_erase(struct desk *desk, struct slice user)
+enum err desk_start_erase(struct desk *desk, struct slice user, uint64_t *ret_id,
+                          struct error *error)
 {
-    return start_work(desk, DESK_ERASE, user, false);
+    enum err err = check_user(user, error);
+    return err ? err : start_work(desk, DESK_ERASE, user, false, ret_id, error);
 }
 
 bool desk_task(struct desk *desk, uint64_t id, struct desk_task *ret_task)

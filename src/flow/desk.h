@@ -5,7 +5,8 @@
  * (a recount of everything, an audit, the erasure of a user) is a task: it is
  * started, goes on by itself, and can be asked how far it is.
  *
- * The verbs below are called from a job's `run`, with the seat that it is given. */
+ * The verbs below are called from a job's `run`, with the seat that it is given. They check what
+ * they are asked about (check.h), as service_check() checks ops: a door need not. */
 #ifndef FLOW_DESK_H
 #define FLOW_DESK_H
 
@@ -138,10 +139,13 @@ struct desk_task {
 const char *desk_task_kind_name(enum desk_task_kind kind);    /* "recount" */
 const char *desk_task_state_name(enum desk_task_state state); /* "running" */
 
-/* Returns the task's id; 0: too many are running. */
-uint64_t desk_start_recount(struct desk *desk, struct slice pattern);
-uint64_t desk_start_audit(struct desk *desk, struct slice pattern, bool repair);
-uint64_t desk_start_erase(struct desk *desk, struct slice user);
+/* ERR_BUSY: too many are running; and what check.h says. */
+enum err desk_start_recount(struct desk *desk, struct slice pattern, uint64_t *ret_id,
+                            struct error *error);
+enum err desk_start_audit(struct desk *desk, struct slice pattern, bool repair, uint64_t *ret_id,
+                          struct error *error);
+enum err desk_start_erase(struct desk *desk, struct slice user, uint64_t *ret_id,
+                          struct error *error);
 
 /* Tasks are remembered for an hour. */
 bool desk_task(struct desk *desk, uint64_t id, struct desk_task *ret_task);

@@ -30,7 +30,7 @@ struct desk_seat {
 /* A task, and what it was asked. */
 struct desk_work {
     struct desk_task task;
-    char subject[LIMIT_ID_BYTES + 1 + LIMIT_KIND_BYTES]; /* pattern or user */
+    char subject[LIMIT_PATTERN_BYTES]; /* pattern or user */
     size_t subject_size;
     bool repair;
     bool is_taken;

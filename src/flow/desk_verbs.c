@@ -4,6 +4,7 @@
 
 #include "base/match.h"
 #include "base/memory.h"
+#include "flow/check.h"
 #include "flow/desk_own.h"
 #include "flow/proof.h"
 #include "flow/recount.h"
@@ -132,10 +133,13 @@ enum err desk_recount(struct desk_seat *seat, struct slice id, struct desk_recou
 {
     assert(seat && ret);
 
+    enum err err = check_counter(seat->desk->kinds, id, error);
+    if (err)
+        return err;
     if (desk_has_lanes(seat->desk))
         return recount_lanes(seat, id, ret, error);
     aggregator_hold_trim(seat->desk->options.aggregator);
-    enum err err = recount(seat, id, ret, error);
+    err = recount(seat, id, ret, error);
     aggregator_release_trim(seat->desk->options.aggregator);
     return err;
 }
@@ -258,6 +262,9 @@ enum err desk_events(struct desk_seat *seat, struct slice id, uint64_t *cursor, 
 {
     assert(seat && cursor && limit > 0 && visit);
 
+    enum err err = check_counter(seat->desk->kinds, id, error);
+    if (err)
+        return err;
     if (desk_has_lanes(seat->desk))
         return error_set(error, ERR_INVALID, "%s", log_is_elsewhere);
     struct desk_subject subject = seat_subject(seat, id);
@@ -268,8 +275,8 @@ enum err desk_events(struct desk_seat *seat, struct slice id, uint64_t *cursor, 
     hunt.kept = memory_take_zeroed(hunt.room * sizeof(*hunt.kept));
     for (uint32_t i = 0; i < hunt.room; i++)
         buffer_init(&hunt.kept[i].section, 2 * LIMIT_EVENT_BYTES);
-    enum err err = hunt_back(&hunt, segments, count < SEGMENTS_MAX ? count : SEGMENTS_MAX, cursor,
-                             hunt.room, visit, arg, error);
+    err = hunt_back(&hunt, segments, count < SEGMENTS_MAX ? count : SEGMENTS_MAX, cursor, hunt.room,
+                    visit, arg, error);
     for (uint32_t i = 0; i < hunt.room; i++)
         buffer_done(&hunt.kept[i].section);
     free(hunt.kept);
@@ -354,10 +361,15 @@ enum err desk_value_at(struct desk_seat *seat, struct slice id, int64_t time_ms,
 {
     assert(seat && ret_value);
 
+    enum err err = check_counter(seat->desk->kinds, id, error);
+    if (!err)
+        err = check_time(time_ms, error);
+    if (err)
+        return err;
     if (desk_has_lanes(seat->desk))
         return error_set(error, ERR_INVALID, "%s", log_is_elsewhere);
     aggregator_hold_trim(seat->desk->options.aggregator);
-    enum err err = value_at(seat, id, time_ms, ret_value, error);
+    err = value_at(seat, id, time_ms, ret_value, error);
     aggregator_release_trim(seat->desk->options.aggregator);
     return err;
 }
@@ -426,6 +438,9 @@ enum err desk_scan(struct desk_seat *seat, struct slice pattern, uint64_t *curso
 {
     assert(seat && cursor && limit > 0 && visit);
 
+    enum err err = check_pattern(pattern, error);
+    if (err)
+        return err;
     struct scan scan = {.seat = seat, .pattern = pattern, .visit = visit, .arg = arg};
     if (!(*cursor & PHASE_STORE)) {
         hot_scan(seat->desk->hot, cursor, limit, scan_hot, &scan);
@@ -434,7 +449,7 @@ enum err desk_scan(struct desk_seat *seat, struct slice pattern, uint64_t *curso
         return ERR_OK;
     }
     struct store_reader *reader;
-    enum err err = seat_reader(seat, &reader, error);
+    err = seat_reader(seat, &reader, error);
     if (err)
         return err;
     scan.shows_loaded = true;
@@ -489,7 +504,9 @@ enum err desk_items_of(struct desk_seat *seat, struct slice user, uint64_t *curs
     assert(seat && cursor && limit > 0 && visit);
 
     struct store_reader *reader;
-    enum err err = seat_reader(seat, &reader, error);
+    enum err err = check_user(user, error);
+    if (!err)
+        err = seat_reader(seat, &reader, error);
     if (!err && *cursor == 0)
         err = seat_catch_up(seat, error); /* from here on the store knows all of them */
     if (err)
@@ -507,12 +524,26 @@ enum err desk_items_of(struct desk_seat *seat, struct slice user, uint64_t *curs
 
 /* --- the pipeline --- */
 
+/* What a filter does not ask for is 0 there. */
+static enum err check_lives(const struct desk_seat *seat, const struct store_life_filter *filter,
+                            struct error *error)
+{
+    enum err err = check_time(filter->since_ms, error);
+    if (!err)
+        err = check_time(filter->until_ms, error);
+    if (!err && filter->id.size > 0)
+        err = check_counter(seat->desk->kinds, filter->id, error);
+    return err;
+}
+
 enum err desk_lives(struct desk_seat *seat, const struct store_life_filter *filter,
                     uint64_t *cursor, uint32_t limit, store_life_fn *visit, void *arg,
                     struct error *error)
 {
     struct store_reader *reader;
-    enum err err = seat_reader(seat, &reader, error);
+    enum err err = check_lives(seat, filter, error);
+    if (!err)
+        err = seat_reader(seat, &reader, error);
     return err ? err : store_lives(reader, filter, cursor, limit, visit, arg, error);
 }
 
@@ -536,7 +567,11 @@ enum err desk_past(struct desk_seat *seat, struct slice item, struct slice user,
                    uint32_t limit, store_past_fn *visit, void *arg, struct error *error)
 {
     struct store_reader *reader;
-    enum err err = seat_reader(seat, &reader, error);
+    enum err err = check_id(item, error);
+    if (!err && user.size > 0)
+        err = check_user(user, error);
+    if (!err)
+        err = seat_reader(seat, &reader, error);
     return err ? err : store_past(reader, item, user, cursor, limit, visit, arg, error);
 }
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/key.h"
+#include "flow/check.h"
 #include "flow/relay.h"
 
 /* ---- acknowledgement ---- */
@@ -218,25 +218,16 @@ static bool needs_reaction(enum op_kind kind)
     return kind == OP_REACT || kind == OP_TOGGLE || kind == OP_MEMBERS;
 }
 
-static enum err check_size(const char *what, struct slice bytes, size_t max, struct error *error)
+static enum err check_subject(const struct service *service, const struct op *op,
+                              struct error *error)
 {
-    if (bytes.size <= max)
-        return ERR_OK;
-    return error_set(error, ERR_TOO_LARGE, "%s of %zu bytes: more than %zu", what, bytes.size, max);
-}
-
-static enum err check_id(const struct service *service, const struct op *op, struct error *error)
-{
-    if (op->id.size == 0)
-        return error_set(error, ERR_INVALID, "the id is empty");
-
-    struct slice item = op->id;
+    struct slice item;
     uint8_t kind;
-    bool is_reaction = kinds_split(service->kinds, op->id, &item, &kind);
-    if (is_reaction && is_about_item(op->kind))
+    if (is_about_item(op->kind) && kinds_split(service->kinds, op->id, &item, &kind))
         return error_set(error, ERR_INVALID, "the id ends in \"/%.*s\": that is not an item",
                          SLICE_ARGS(kinds_name(service->kinds, kind)));
-    return check_size("an id", op_is_write(op->kind) ? op->id : item, LIMIT_ID_BYTES, error);
+    return op_is_write(op->kind) ? check_id(op->id, error)
+                                 : check_counter(service->kinds, op->id, error);
 }
 
 static enum err check_amount(const struct op *op, struct error *error)
@@ -287,20 +278,20 @@ enum err service_check(const struct service *service, const struct op *op, struc
 {
     assert(service && op);
 
-    enum err err = check_id(service, op, error);
+    enum err err = check_subject(service, op, error);
+    if (!err && (needs_user(op->kind) || op->user.size > 0))
+        err = check_user(op->user, error);
     if (!err)
-        err = check_size("a user", op->user, LIMIT_USER_BYTES, error);
-    if (!err && op->key.data)
-        err = key_check(op->key, error);
+        err = check_key(op->key, error);
     if (!err)
-        err = check_size("a region", op->region, LIMIT_REGION_BYTES, error);
+        err = check_region(op->region, error);
     if (!err)
         err = check_amount(op, error);
+    if (!err && op->kind == OP_EXPIRE)
+        err = check_time(op->deadline_ms, error);
     if (err)
         return err;
 
-    if (op->user.size == 0 && needs_user(op->kind))
-        return error_set(error, ERR_INVALID, "the user is empty");
     if (op->reaction > service->kinds->count ||
         (op->reaction == KIND_NONE && needs_reaction(op->kind)))
         return error_set(error, ERR_INVALID, "there is no such reaction");

@@ -50,6 +50,12 @@ class RedisCli(tallyd.Case):
         said = self.cli(given="INCR a\nINCR a\nLIKE v \"a b\"\nREACTION v \"a b\"\n")
         self.assertEqual(said.split("\n"), ["1", "2", "1", "like", ""])
 
+    def test_transactions(self):
+        said = self.cli("--no-raw", given="MULTI\nINCR t\nINCRBY t 9\nEXEC\nMULTI\nINCR t\nDISCARD\nEXEC\nGET t\n")
+        self.assertEqual(said.rstrip("\n").split("\n"), [
+            "OK", "QUEUED", "QUEUED", "1) (integer) 1", "2) (integer) 10",
+            "OK", "QUEUED", "OK", "(error) ERR EXEC without MULTI", '"10"'])
+
     def test_scan_finds_every_counter(self):
         with self.one.connect() as client:
             client.pipeline([("INCR", f"scanned:{i}") for i in range(2000)])

@@ -70,6 +70,59 @@ class RedisPy(tallyd.Case):
             thread.join()
         self.assertEqual(self.redis.get("piped"), "4000")
 
+    def test_a_pipeline_as_it_is_by_default_counts_once(self):
+        pipe = self.redis.pipeline()
+        self.assertEqual(pipe.incr("default").incrby("default", 9).get("default").execute(), [1, 10, "10"])
+        with self.redis.pipeline() as pipe:
+            for user in range(5000):
+                pipe.execute_command("LIKE", "crowd", user)
+            self.assertEqual(pipe.execute(), [1] * 5000)
+        self.assertEqual(self.redis.get("crowd/like"), "5000")
+        self.assertEqual(self.redis.transaction(lambda pipe: pipe.incr("default")), [11])
+
+    def test_a_pipeline_that_is_refused_has_counted_nothing(self):
+        pipe = self.redis.pipeline()
+        pipe.incr("refused").execute_command("NO.SUCH.COMMAND").incr("refused")
+        with self.assertRaisesRegex(redis.ResponseError, "unknown command"):
+            pipe.execute()
+        self.assertIsNone(self.redis.get("refused"))
+
+        pipe = self.redis.pipeline()
+        pipe.incr("partly").incrby("partly", "x").incr("partly")
+        with self.assertRaisesRegex(redis.ResponseError, "not an integer"):
+            pipe.execute()
+        self.assertEqual(self.redis.get("partly"), "2")
+
+        with self.redis.pipeline() as pipe, self.assertRaisesRegex(redis.ResponseError, "WATCH"):
+            pipe.watch("refused")
+        self.assertIsNone(self.redis.get("refused"))
+
+    def test_transactions_of_many_connections_keep_their_order(self):
+        def work(number, failures):
+            client = self.connect()
+            plain = self.connect()
+            own = f"own:{number}"
+            for turn in range(60):
+                pipe = client.pipeline(transaction=turn % 3 != 2)
+                for _ in range(20):
+                    pipe.incr(own).incr("shared").get(own).ping()
+                answers = pipe.execute()
+                expected = range(20 * turn + 1, 20 * turn + 21)
+                if answers[::4] != list(expected) or answers[2::4] != [str(n) for n in expected]:
+                    failures.append((number, turn, answers))
+                shared = answers[1::4]
+                if shared != sorted(set(shared)) or answers[3::4] != [True] * 20:
+                    failures.append((number, turn, answers))
+                plain.incr("shared")
+        failures = []
+        threads = [threading.Thread(target=work, args=(i, failures)) for i in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(failures, [])
+        self.assertEqual(self.redis.get("shared"), str(6 * 60 * 21))
+
     def test_scan(self):
         pipe = self.redis.pipeline(transaction=False)
         for i in range(500):

@@ -122,9 +122,9 @@ class Connection(Wire):
         line = self._line()
         kind, rest = line[:1], line[1:]
         if kind == b"+":
-            return rest.decode()
+            return rest.decode("utf-8", "surrogateescape")
         if kind == b"-":
-            return ReplyError(rest.decode())
+            return ReplyError(rest.decode("utf-8", "surrogateescape"))
         if kind in b":(":
             return int(rest)
         if kind in b"$=":

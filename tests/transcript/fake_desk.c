@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "flow/check.h"
 
 #define JOBS_MAX 4u
 
@@ -338,19 +339,27 @@ const char *desk_task_state_name(enum desk_task_state state)
     return state == DESK_DONE ? "done" : state == DESK_FAILED ? "failed" : "running";
 }
 
-uint64_t desk_start_recount(struct desk *desk, struct slice pattern)
+enum err desk_start_recount(struct desk *desk, struct slice pattern, uint64_t *ret_id,
+                            struct error *error)
 {
-    return slice_equal(pattern, SLICE("busy")) ? 0 : ++desk->tasks;
+    if (slice_equal(pattern, SLICE("busy")))
+        return error_set(error, ERR_BUSY, "too many tasks are running, try again");
+    *ret_id = ++desk->tasks;
+    return ERR_OK;
 }
 
-uint64_t desk_start_audit(struct desk *desk, struct slice pattern, bool repair)
+enum err desk_start_audit(struct desk *desk, struct slice pattern, bool repair, uint64_t *ret_id,
+                          struct error *error)
 {
-    return repair ? desk_start_recount(desk, pattern) : 1000;
+    *ret_id = 1000;
+    return repair ? desk_start_recount(desk, pattern, ret_id, error) : ERR_OK;
 }
 
-uint64_t desk_start_erase(struct desk *desk, struct slice user)
+enum err desk_start_erase(struct desk *desk, struct slice user, uint64_t *ret_id,
+                          struct error *error)
 {
-    return desk_start_recount(desk, user);
+    enum err err = check_user(user, error);
+    return err ? err : desk_start_recount(desk, user, ret_id, error);
 }
 
 bool desk_task(struct desk *desk, uint64_t id, struct desk_task *ret_task)

@@ -336,22 +336,22 @@ void http_door_settle(struct http *http, const struct http_claim *claim, bool is
 
 /* ---- tasks ---- */
 
-static uint64_t start_task(const struct http_start *start)
+static enum err start_task(const struct http_start *start, uint64_t *ret_task, struct error *error)
 {
     switch (start->kind) {
     case DESK_RECOUNT:
-        return desk_start_recount(start->desk, start->what);
+        return desk_start_recount(start->desk, start->what, ret_task, error);
     case DESK_AUDIT:
-        return desk_start_audit(start->desk, start->what, start->repair);
+        return desk_start_audit(start->desk, start->what, start->repair, ret_task, error);
     case DESK_ERASE:
-        return desk_start_erase(start->desk, start->what);
+        return desk_start_erase(start->desk, start->what, ret_task, error);
     }
     abort(); /* not a kind of task */
 }
 
 /* Finding and starting are one step: the same call twice at once starts one task. */
 enum err http_door_start(struct http *http, const struct http_start *start, struct slice key,
-                         uint64_t *ret_task, bool *ret_repeated)
+                         uint64_t *ret_task, bool *ret_repeated, struct error *error)
 {
     int64_t now_ms = env_wall_ms(http->service->env);
     struct http_claim claim =
@@ -363,8 +363,7 @@ enum err http_door_start(struct http *http, const struct http_start *start, stru
     if (before) {
         err = repeat(before, &claim, ret_task);
     } else {
-        *ret_task = start_task(start);
-        err = *ret_task == 0 ? ERR_BUSY : ERR_OK;
+        err = start_task(start, ret_task, error);
         if (!err)
             keep_key(http, &claim, KEY_DONE, *ret_task, now_ms);
     }

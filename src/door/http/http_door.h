@@ -67,7 +67,7 @@ struct http_start {
 /* Starts it; with a key (data NULL = none) that was used within the hour for the same
  * says which task that was. ERR_BUSY; ERR_KEY_REUSED: it was for another. */
 enum err http_door_start(struct http *http, const struct http_start *start, struct slice key,
-                         uint64_t *ret_task, bool *ret_repeated);
+                         uint64_t *ret_task, bool *ret_repeated, struct error *error);
 
 /* Is it one of the origins that scripts may come from? */
 bool http_door_is_origin(const struct http *http, struct slice origin);

@@ -40,9 +40,12 @@ static void start(struct http_call *call, enum desk_task_kind kind, struct slice
         return;
     bool repeated;
     struct http *http = call->client->worker->http;
-    enum err err = http_door_start(http, &task, call->key, &call->number, &repeated);
+    struct error error = {.text = ""};
+    enum err err = http_door_start(http, &task, call->key, &call->number, &repeated, &error);
     call->extra = repeated ? call : NULL; /* all that the answer wants to know */
-    if (err)
+    if (err && error.text[0])
+        http_call_fail_with(call, &error);
+    else if (err)
         http_call_fail(call, http_problem_of(err), NULL);
     else
         http_call_answer(call, answer_start);

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/limits.h"
 #include "door/http/http_scan.h"
 #include "door/http/http_url.h"
 
@@ -165,7 +166,8 @@ void http_text_time(struct http_text *text, int64_t time_ms)
     unsigned ms;
     struct tm tm;
     char time[HTTP_TIME_BYTES];
-    split_ms(time_ms, &second, &ms);
+    /* A deadline from before there was a limit may be later than what four digits can say. */
+    split_ms(time_ms < LIMIT_TIME_MS ? time_ms : LIMIT_TIME_MS, &second, &ms);
     gmtime_r(&second, &tm);
     write_time(time, &tm, ms);
     HTTP_TEXT(text, "\"");

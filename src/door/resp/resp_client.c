@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "base/message.h"
 #include "door/resp/resp_door.h"
+#include "door/resp/resp_multi.h"
 #include "door/resp/resp_pubsub.h"
 #include "door/resp/resp_worker.h"
 
@@ -124,7 +125,7 @@ void resp_client_close(struct resp_client *client)
 
 static size_t input_bytes(const struct resp_client *client)
 {
-    return client->tail.capacity;
+    return client->tail.capacity + resp_multi_bytes(client);
 }
 
 static size_t output_bytes(const struct resp_client *client)
@@ -148,6 +149,7 @@ static void measure(struct resp_client *client)
 
 static void free_buffers(struct resp_client *client)
 {
+    resp_multi_forget(client);
     buffer_done(&client->tail);
     buffer_done(&client->reply.bytes);
     client->out.sent = 0;
@@ -300,15 +302,10 @@ static __attribute__((cold, noinline)) bool may_authenticate(struct resp_client 
     return false;
 }
 
-/* Takes requests until the bytes end or the client is held. The bytes stay
- * where they are until the pass is over; the tail is empty. */
-static void take_requests(struct resp_client *client, struct slice data)
+/* Takes requests from `at` on until the bytes end or the client is held. Returns where that is. */
+static const char *take_some(struct resp_client *client, const char *at, const char *end)
 {
     struct resp_parser *parser = &client->worker->parser;
-    const char *at = data.data;
-    const char *end = data.data + data.size;
-
-    client->need = 0;
     while (at < end && !client->closing && client->base.held == 0) {
         parser->stranger = (client->lacks & RESP_COMMAND_STRANGER) != 0;
         enum resp_found found = resp_parse(parser, (struct slice){at, (size_t)(end - at)});
@@ -330,7 +327,50 @@ static void take_requests(struct resp_client *client, struct slice data)
         if (outbound_waiting(&client->out, &client->reply.bytes) > OUTPUT_HOLD_BYTES)
             pass_hold(&client->base, RESP_HOLD_OUTPUT);
     }
-    keep_tail(client, data, (struct slice){at, (size_t)(end - at)});
+    return at;
+}
+
+/* What could not be taken of a transaction goes before what follows it, as if it had come so. */
+static void keep_both(struct resp_client *client, struct slice queued, struct slice rest)
+{
+    struct buffer *tail = &client->tail;
+    if (client->closing) {
+        client->partial_since_ms = 0;
+        return;
+    }
+    client->partial_since_ms = loop_now_ms(client->worker->loop);
+    if (tail->max < queued.size + rest.size + READ_BYTES_MIN)
+        tail->max = queued.size + rest.size + READ_BYTES_MIN;
+    if (buffer_append_slice(tail, queued) || buffer_append_slice(tail, rest))
+        resp_client_close(client); /* no memory */
+}
+
+/* EXEC was taken, and the client is held: takes what was queued, then what follows up to the next
+ * EXEC. Returns where that is; NULL: the rest is in the tail already. */
+static __attribute__((cold, noinline)) const char *take_queued(struct resp_client *client,
+                                                               const char *at, const char *end)
+{
+    struct slice queued = resp_multi_begin(client);
+    const char *queued_end = queued.data + queued.size;
+    const char *next = take_some(client, queued.data, queued_end);
+    if (next == queued_end)
+        return take_some(client, at, end);
+    keep_both(client, (struct slice){next, (size_t)(queued_end - next)},
+              (struct slice){at, (size_t)(end - at)});
+    return NULL;
+}
+
+/* Takes requests until the bytes end or the client is held. The bytes stay
+ * where they are until the pass is over; the tail is empty. */
+static void take_requests(struct resp_client *client, struct slice data)
+{
+    const char *end = data.data + data.size;
+    client->need = 0;
+    const char *at = take_some(client, data.data, end);
+    while (at && (client->base.held & RESP_HOLD_EXEC))
+        at = take_queued(client, at, end);
+    if (at)
+        keep_tail(client, data, (struct slice){at, (size_t)(end - at)});
 }
 
 /* Takes what lies in the tail. */

@@ -35,12 +35,14 @@
 #define RESP_CLIENT_NAME_MAX 64u
 
 struct resp_command;
+struct resp_multi;
 struct resp_worker;
 struct subscription;
 
 enum resp_hold {
     RESP_HOLD_OUTPUT = PASS_HOLD_DOOR,   /* until its output has gone down */
     RESP_HOLD_AUTH = PASS_HOLD_DOOR * 2, /* until the next tick */
+    RESP_HOLD_EXEC = PASS_HOLD_DOOR * 4, /* until what it has queued was taken, which is at once */
 };
 
 struct resp_client {
@@ -59,7 +61,8 @@ struct resp_client {
     struct outbound out; /* of reply.bytes */
 
     /* state */
-    unsigned lacks; /* RESP_COMMAND_ flags that a command must have to be run now */
+    unsigned lacks;           /* RESP_COMMAND_ flags that a command must have to be run now */
+    struct resp_multi *multi; /* owned; resp_multi.h. NULL: no MULTI is open */
     bool closing;
     unsigned auth_failures;
     struct auth_turn auth_turn; /* of the next password */

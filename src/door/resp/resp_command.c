@@ -8,6 +8,7 @@
 #include "door/resp/resp_client.h"
 #include "door/resp/resp_door.h"
 #include "door/resp/resp_handlers.h"
+#include "door/resp/resp_multi.h"
 #include "door/resp/resp_worker.h"
 
 /* ---- the table ---- */
@@ -97,6 +98,12 @@ const struct resp_command resp_command_table[] = {
     {"unsubscribe", -1, SUBSCRIBED | PUBSUB, NO_KEY, "pubsub", "2.0.0", "Stops listening to counters.", resp_unsubscribe},
     {"psubscribe", -2, SUBSCRIBED | PUBSUB, NO_KEY, "pubsub", "2.0.0", "Listens to changes of counters that match a pattern.", resp_psubscribe},
     {"punsubscribe", -1, SUBSCRIBED | PUBSUB, NO_KEY, "pubsub", "2.0.0", "Stops listening to patterns.", resp_punsubscribe},
+
+    {"multi", 1, BATCHED | FAST, NO_KEY, "transactions", "1.2.0", "Queues what follows, until EXEC.", resp_multi},
+    {"exec", 1, BATCHED, NO_KEY, "transactions", "1.2.0", "Runs what was queued since MULTI.", resp_exec},
+    {"discard", 1, BATCHED | FAST, NO_KEY, "transactions", "2.0.0", "Forgets what was queued since MULTI.", resp_discard},
+    {"watch", -2, BATCHED | FAST, ALL_KEYS, "transactions", "2.2.0", "Is refused: EXEC depends on nothing.", resp_watch},
+    {"unwatch", 1, BATCHED | FAST, NO_KEY, "transactions", "2.2.0", "Does nothing, since nothing is watched.", resp_unwatch},
 
     {"command", -1, 0, NO_KEY, "server", "2.8.13", "Describes the commands.", resp_command_command},
     {"config", -2, ADMIN, NO_KEY, "server", "2.0.0", "Returns settings.", resp_config},
@@ -240,9 +247,8 @@ static void fail_lacking(struct resp_client *client, const struct resp_command *
 }
 
 /* What is wrong with it is answered in its turn, like everything else. */
-static __attribute__((cold, noinline)) void refuse(struct resp_client *client,
-                                                   const struct resp_command *command,
-                                                   unsigned argc, const struct slice *argv)
+static void refuse(struct resp_client *client, const struct resp_command *command, unsigned argc,
+                   const struct slice *argv)
 {
     if (is_http(argc, argv))
         turn_away_http(client);
@@ -256,6 +262,19 @@ static __attribute__((cold, noinline)) void refuse(struct resp_client *client,
         fail_lacking(client, command);
 }
 
+/* What is not simply run: it is refused, or queued by MULTI. */
+static __attribute__((cold, noinline)) bool run_apart(struct resp_client *client,
+                                                      const struct resp_command *command,
+                                                      unsigned argc, const struct slice *argv)
+{
+    if (command && resp_command_fits(command->arity, argc) &&
+        (client->lacks & RESP_COMMAND_QUEUING))
+        return resp_multi_take(client, command, argc, argv);
+    refuse(client, command, argc, argv);
+    resp_multi_spoil(client);
+    return true;
+}
+
 bool resp_command_run(struct resp_client *client, unsigned argc, const struct slice *argv)
 {
     struct resp_worker *worker = client->worker;
@@ -265,10 +284,8 @@ bool resp_command_run(struct resp_client *client, unsigned argc, const struct sl
         return false;
 
     const struct resp_command *command = find(worker->commands, argv[0]);
-    if (!command || !resp_command_fits(command->arity, argc) || (client->lacks & ~command->flags)) {
-        refuse(client, command, argc, argv);
-        return true;
-    }
+    if (!command || !resp_command_fits(command->arity, argc) || (client->lacks & ~command->flags))
+        return run_apart(client, command, argc, argv);
     if (!(command->flags & RESP_COMMAND_BATCHED)) {
         if (client->base.unanswered > 0)
             return false;

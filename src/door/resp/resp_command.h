@@ -29,6 +29,7 @@ enum {
     RESP_COMMAND_FAST = 32,
     RESP_COMMAND_ADMIN = 64,
     RESP_COMMAND_PUBSUB = 128,
+    RESP_COMMAND_QUEUING = 256, /* none has it: what a client lacks whose commands are queued */
 };
 
 struct resp_command {

@@ -117,7 +117,8 @@ static bool read_deadline(struct resp_client *client, struct slice text, int64_t
     if (!resp_args_int(client, text, &number))
         return false;
     if (number > 0 && !__builtin_mul_overflow(number, unit_ms, ret_deadline_ms) &&
-        !__builtin_add_overflow(*ret_deadline_ms, since_ms, ret_deadline_ms))
+        !__builtin_add_overflow(*ret_deadline_ms, since_ms, ret_deadline_ms) &&
+        *ret_deadline_ms <= LIMIT_TIME_MS)
         return true;
     resp_client_fail(client, "ERR invalid expire time in 'set' command");
     return false;

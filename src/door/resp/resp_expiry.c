@@ -20,7 +20,8 @@ static void set_deadline(struct resp_client *client, unsigned argc, const struct
     }
     int64_t since_ms = from_now ? env_wall_ms(client->worker->service->env) : 0;
     if (__builtin_mul_overflow(deadline_ms, unit_ms, &deadline_ms) ||
-        __builtin_add_overflow(deadline_ms, since_ms, &deadline_ms)) {
+        __builtin_add_overflow(deadline_ms, since_ms, &deadline_ms) ||
+        deadline_ms > LIMIT_TIME_MS) {
         resp_client_fail(client, "ERR invalid expire time in '%s' command", client->last->name);
         return;
     }

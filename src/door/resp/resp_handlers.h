@@ -40,6 +40,9 @@ resp_handler_fn resp_client_command;
 /* resp_pubsub.c */
 resp_handler_fn resp_subscribe, resp_unsubscribe, resp_psubscribe, resp_punsubscribe;
 
+/* resp_multi.c */
+resp_handler_fn resp_multi, resp_exec, resp_discard, resp_watch, resp_unwatch;
+
 /* resp_about.c */
 resp_handler_fn resp_command_command, resp_config;
 

@@ -11,6 +11,7 @@
 #include "door/resp/resp_handlers.h"
 #include "door/resp/resp_job.h"
 #include "door/resp/resp_worker.h"
+#include "flow/check.h"
 
 #define SCAN_COUNT_DEFAULT 10u
 #define SCAN_COUNT_MAX     10000u
@@ -185,6 +186,16 @@ static void list_on_desk(struct resp_client *client, unsigned argc, const struct
 
 /* ---- SCAN ---- */
 
+/* What is wrong with a pattern is answered with an error. */
+static bool check(struct resp_client *client, struct slice pattern)
+{
+    struct error error;
+    if (!check_pattern(pattern, &error))
+        return true;
+    resp_client_fail_with(client, &error);
+    return false;
+}
+
 static bool read_scan_options(struct resp_client *client, struct resp_args *args,
                               struct listing *listing, uint32_t *ret_count)
 {
@@ -192,6 +203,8 @@ static bool read_scan_options(struct resp_client *client, struct resp_args *args
         struct slice value;
         int64_t count;
         if (resp_args_option(args, SLICE("match"), &value)) {
+            if (!check(client, value))
+                return false;
             listing->pattern = value;
         } else if (resp_args_option(args, SLICE("count"), &value)) {
             if (!resp_args_int(client, value, &count))
@@ -237,6 +250,8 @@ void resp_keys(struct resp_client *client, unsigned argc, const struct slice *ar
 {
     const struct service *service = client->worker->service;
     struct listing listing = {.kinds = service->kinds, .pattern = argv[1]};
+    if (!check(client, argv[1]))
+        return;
     if (service->desk)
         list_on_desk(client, argc, argv, &listing, 0, KEYS_STEP, RESP_JOB_ARRAY, work_keys);
     else

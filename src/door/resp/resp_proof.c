@@ -221,20 +221,26 @@ static struct desk *desk_of(struct resp_client *client)
     return desk;
 }
 
-static void reply_started(struct resp_client *client, uint64_t id)
+/* `id` is read once `err` is known. */
+static void answer_start(struct resp_client *client, enum err err, const uint64_t *id,
+                         const struct error *error)
 {
-    if (id == 0)
+    if (err == ERR_BUSY)
         resp_client_fail(client, "BUSY too many tasks are running. Try again.");
+    else if (err)
+        resp_client_fail_with(client, error);
     else
-        resp_reply_integer(&client->reply, (int64_t)id);
+        resp_reply_integer(&client->reply, (int64_t)*id);
 }
 
 void resp_recount(struct resp_client *client, unsigned argc, const struct slice *argv)
 {
     (void)argc;
     struct desk *desk = desk_of(client);
+    struct error error;
+    uint64_t id = 0;
     if (desk)
-        reply_started(client, desk_start_recount(desk, argv[1]));
+        answer_start(client, desk_start_recount(desk, argv[1], &id, &error), &id, &error);
 }
 
 /* AUDIT [pattern] [REPAIR yes|no] */
@@ -253,20 +259,20 @@ void resp_audit(struct resp_client *client, unsigned argc, const struct slice *a
         return;
     }
     struct desk *desk = desk_of(client);
+    struct error error;
+    uint64_t id = 0;
     if (desk)
-        reply_started(client, desk_start_audit(desk, pattern, repairs));
+        answer_start(client, desk_start_audit(desk, pattern, repairs, &id, &error), &id, &error);
 }
 
 void resp_user_erase(struct resp_client *client, unsigned argc, const struct slice *argv)
 {
     (void)argc;
-    if (argv[1].size == 0 || argv[1].size > LIMIT_USER_BYTES) {
-        resp_client_fail(client, "ERR a user has 1 to %u bytes", LIMIT_USER_BYTES);
-        return;
-    }
     struct desk *desk = desk_of(client);
+    struct error error;
+    uint64_t id = 0;
     if (desk)
-        reply_started(client, desk_start_erase(desk, argv[1]));
+        answer_start(client, desk_start_erase(desk, argv[1], &id, &error), &id, &error);
 }
 
 static void reply_task(struct resp_reply *reply, const struct desk_task *task)

@@ -9,6 +9,7 @@
 #include "door/resp/resp_handlers.h"
 #include "door/resp/resp_job.h"
 #include "door/resp/resp_worker.h"
+#include "flow/check.h"
 
 #define PAGE_COUNT_DEFAULT 100u
 #define PAGE_BYTES_MAX     (4u << 20) /* a page of users with the longest names */
@@ -327,8 +328,9 @@ void resp_reacted(struct resp_client *client, unsigned argc, const struct slice 
         resp_client_fail_syntax(client);
         return;
     }
-    if (argv[1].size == 0 || argv[1].size > LIMIT_USER_BYTES) {
-        resp_client_fail(client, "ERR a user has 1 to %u bytes", LIMIT_USER_BYTES);
+    struct error error;
+    if (check_user(argv[1], &error)) {
+        resp_client_fail_with(client, &error);
         return;
     }
 

@@ -51,6 +51,20 @@ async function pipeline(client) {
   assert.strictEqual(await client.get("piped-item/like"), String(many));
 }
 
+async function transaction(client) {
+  const answers = await client.multi().incr("multi").incrby("multi", 9).get("multi").exec();
+  assert.deepStrictEqual(answers, [[null, 1], [null, 10], [null, "10"]]);
+  await assert.rejects(client.multi().incr("multi").call("NO.SUCH.COMMAND").exec(), /EXECABORT/);
+  assert.strictEqual(await client.get("multi"), "10");
+  const partly = await client.multi().incr("multi").incrby("multi", "many").exec();
+  assert.strictEqual(partly[0][1], 11);
+  assert.match(partly[1][0].message, /not an integer/);
+
+  await client.multi({ pipeline: false });
+  assert.strictEqual(await client.incr("multi"), "QUEUED");
+  assert.deepStrictEqual(await client.exec(), [[null, 12]]);
+}
+
 async function scan(client) {
   await client.pipeline(Array.from({ length: 500 }, (_, i) => ["incr", `scanned:${i}`])).exec();
   const found = new Set();
@@ -86,7 +100,7 @@ async function subscribe(client) {
 
 async function main() {
   const client = connect();
-  for (const part of [count, like, pipeline, scan, subscribe]) {
+  for (const part of [count, like, pipeline, transaction, scan, subscribe]) {
     await part(client);
     console.log(`${part.name} is fine`);
   }

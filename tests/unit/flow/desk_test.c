@@ -1,6 +1,7 @@
 #include "flow/desk.h"
 
 #include "base/decimal.h"
+#include "flow/desk_own.h"
 #include "unit/flow/pipe_rig.h"
 
 /* --- jobs and tasks --- */
@@ -61,9 +62,8 @@ TEST(tasks_are_remembered_newest_first)
 {
     struct pipe *pipe = pipe_new();
     pipe_add(pipe, "views", 1);
-    struct desk_task first = pipe_task(pipe, desk_start_recount(pipe->service.desk, SLICE("*")));
-    struct desk_task second =
-        pipe_task(pipe, desk_start_audit(pipe->service.desk, SLICE("v*"), false));
+    struct desk_task first = pipe_task(pipe, pipe_start_recount(pipe, SLICE("*")));
+    struct desk_task second = pipe_task(pipe, pipe_start_audit(pipe, SLICE("v*"), false));
     assert_int_equal(first.state, DESK_DONE);
     assert_int_equal(first.done, 1);
     assert_int_equal(second.state, DESK_DONE);
@@ -221,6 +221,224 @@ TEST(a_value_at_a_time_is_the_sum_until_then)
     pipe_free(pipe);
 }
 
+/* --- what makes no sense --- */
+
+/* One question, about an id, a user or a pattern, and at a time, whatever it needs of these. */
+typedef enum err ask_fn(struct desk_seat *seat, struct slice name, int64_t time_ms,
+                        struct error *error);
+
+static void ignore_event(void *arg, const struct event *event)
+{
+    (void)arg;
+    (void)event;
+}
+
+static void ignore_life(void *arg, const struct store_life *life)
+{
+    (void)arg;
+    (void)life;
+}
+
+static void ignore_past(void *arg, const struct store_past *past)
+{
+    (void)arg;
+    (void)past;
+}
+
+static void ignore_entry(void *arg, const struct desk_entry *entry)
+{
+    (void)arg;
+    (void)entry;
+}
+
+static void ignore_item(void *arg, struct slice item, struct slice kind)
+{
+    (void)arg;
+    (void)item;
+    (void)kind;
+}
+
+static enum err recount_it(struct desk_seat *seat, struct slice name, int64_t time_ms,
+                           struct error *error)
+{
+    struct desk_recount recount;
+    (void)time_ms;
+    return desk_recount(seat, name, &recount, error);
+}
+
+static enum err its_events(struct desk_seat *seat, struct slice name, int64_t time_ms,
+                           struct error *error)
+{
+    uint64_t cursor = 0;
+    (void)time_ms;
+    return desk_events(seat, name, &cursor, 10, ignore_event, NULL, error);
+}
+
+static enum err its_value_at(struct desk_seat *seat, struct slice name, int64_t time_ms,
+                             struct error *error)
+{
+    struct number value = number_of(0);
+    enum err err = desk_value_at(seat, name, time_ms, &value, error);
+    number_done(&value);
+    return err;
+}
+
+static enum err its_past(struct desk_seat *seat, struct slice name, int64_t time_ms,
+                         struct error *error)
+{
+    uint64_t cursor = 0;
+    (void)time_ms;
+    return desk_past(seat, name, SLICE("ann"), &cursor, 10, ignore_past, NULL, error);
+}
+
+static enum err past_of_user(struct desk_seat *seat, struct slice name, int64_t time_ms,
+                             struct error *error)
+{
+    uint64_t cursor = 0;
+    (void)time_ms;
+    return desk_past(seat, SLICE("video1"), name, &cursor, 10, ignore_past, NULL, error);
+}
+
+static enum err items_of_user(struct desk_seat *seat, struct slice name, int64_t time_ms,
+                              struct error *error)
+{
+    uint64_t cursor = 0;
+    (void)time_ms;
+    return desk_items_of(seat, name, &cursor, 10, ignore_item, NULL, error);
+}
+
+static enum err scan_for(struct desk_seat *seat, struct slice name, int64_t time_ms,
+                         struct error *error)
+{
+    uint64_t cursor = 0;
+    (void)time_ms;
+    return desk_scan(seat, name, &cursor, 10, ignore_entry, NULL, error);
+}
+
+static enum err lives_between(struct desk_seat *seat, struct slice name, int64_t time_ms,
+                              struct error *error)
+{
+    uint64_t cursor = 0;
+    struct store_life_filter filter = {.id = name, .since_ms = time_ms, .until_ms = time_ms};
+    return desk_lives(seat, &filter, &cursor, 10, ignore_life, NULL, error);
+}
+
+static enum err start_recount(struct desk_seat *seat, struct slice name, int64_t time_ms,
+                              struct error *error)
+{
+    uint64_t id;
+    (void)time_ms;
+    return desk_start_recount(seat->desk, name, &id, error);
+}
+
+static enum err start_audit(struct desk_seat *seat, struct slice name, int64_t time_ms,
+                            struct error *error)
+{
+    uint64_t id;
+    (void)time_ms;
+    return desk_start_audit(seat->desk, name, true, &id, error);
+}
+
+static enum err start_erase(struct desk_seat *seat, struct slice name, int64_t time_ms,
+                            struct error *error)
+{
+    uint64_t id;
+    (void)time_ms;
+    return desk_start_erase(seat->desk, name, &id, error);
+}
+
+struct nonsense {
+    ask_fn *ask;
+    struct slice name;
+    int64_t time_ms;
+    enum err expected;
+    const char *text; /* a part of it */
+};
+
+struct asked {
+    const struct nonsense *what;
+    enum err err;
+    struct error error;
+};
+
+static void ask_nonsense(struct desk_seat *seat, void *arg)
+{
+    struct asked *asked = arg;
+    const struct nonsense *what = asked->what;
+    asked->err = what->ask(seat, what->name, what->time_ms, &asked->error);
+}
+
+TEST(a_question_that_makes_no_sense_is_refused_with_a_text)
+{
+    char long_name[LIMIT_PATTERN_BYTES + 1];
+    memset(long_name, 'x', sizeof(long_name));
+    struct slice long_id = {long_name, LIMIT_ID_BYTES + 1};
+    struct slice long_user = {long_name, LIMIT_USER_BYTES + 1};
+    struct slice long_pattern = {long_name, sizeof(long_name)};
+    const struct nonsense all[] = {
+        {recount_it, SLICE(""), 0, ERR_INVALID, "the id is empty"},
+        {recount_it, long_id, 0, ERR_TOO_LARGE, "an id of 257 bytes"},
+        {its_events, SLICE(""), 0, ERR_INVALID, "the id is empty"},
+        {its_events, long_id, 0, ERR_TOO_LARGE, "an id of 257 bytes"},
+        {its_value_at, SLICE(""), 1, ERR_INVALID, "the id is empty"},
+        {its_value_at, long_id, 1, ERR_TOO_LARGE, "an id of 257 bytes"},
+        {its_value_at, SLICE("a"), INT64_MAX, ERR_INVALID, "a time is 0 to 253402300799999"},
+        {its_value_at, SLICE("a"), LIMIT_TIME_MS + 1, ERR_INVALID, "a time is 0 to"},
+        {its_value_at, SLICE("a"), -1, ERR_INVALID, "a time is 0 to"},
+        {its_value_at, SLICE("a"), INT64_MIN, ERR_INVALID, "a time is 0 to"},
+        {its_past, SLICE(""), 0, ERR_INVALID, "the id is empty"},
+        {its_past, long_id, 0, ERR_TOO_LARGE, "an id of 257 bytes"},
+        {past_of_user, long_user, 0, ERR_TOO_LARGE, "a user of 129 bytes"},
+        {items_of_user, SLICE(""), 0, ERR_INVALID, "the user is empty"},
+        {items_of_user, long_user, 0, ERR_TOO_LARGE, "a user of 129 bytes"},
+        {scan_for, long_pattern, 0, ERR_TOO_LARGE, "a pattern of 579 bytes"},
+        {lives_between, long_id, 0, ERR_TOO_LARGE, "an id of 257 bytes"},
+        {lives_between, SLICE("a"), INT64_MAX, ERR_INVALID, "a time is 0 to"},
+        {lives_between, SLICE("a"), -1, ERR_INVALID, "a time is 0 to"},
+        {start_recount, long_pattern, 0, ERR_TOO_LARGE, "a pattern of 579 bytes"},
+        {start_audit, long_pattern, 0, ERR_TOO_LARGE, "a pattern of 579 bytes"},
+        {start_erase, SLICE(""), 0, ERR_INVALID, "the user is empty"},
+        {start_erase, long_user, 0, ERR_TOO_LARGE, "a user of 129 bytes"},
+    };
+    struct pipe *pipe = pipe_new();
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        struct asked asked = {.what = &all[i]};
+        pipe_at_desk(pipe, ask_nonsense, &asked);
+        assert_int_equal(asked.err, all[i].expected);
+        assert_non_null(strstr(asked.error.text, all[i].text));
+    }
+    pipe_free(pipe);
+}
+
+TEST(at_its_limits_a_question_is_answered)
+{
+    char name[LIMIT_PATTERN_BYTES];
+    memset(name, 'x', sizeof(name));
+    memcpy(name + LIMIT_ID_BYTES, "/like", 5);
+    const struct nonsense all[] = {
+        {recount_it, {name, LIMIT_ID_BYTES + 5}, 0, ERR_NOT_FOUND, ""},
+        {its_events, {name, LIMIT_ID_BYTES + 5}, 0, ERR_OK, ""},
+        {its_value_at, {name, LIMIT_ID_BYTES}, 0, ERR_NOT_FOUND, ""},
+        {its_value_at, {name, LIMIT_ID_BYTES}, LIMIT_TIME_MS, ERR_NOT_FOUND, ""},
+        {its_value_at, SLICE("views"), LIMIT_TIME_MS, ERR_OK, ""},
+        {its_past, {name, LIMIT_ID_BYTES}, 0, ERR_OK, ""},
+        {past_of_user, {name, LIMIT_USER_BYTES}, 0, ERR_OK, ""},
+        {past_of_user, SLICE(""), 0, ERR_OK, ""},
+        {items_of_user, {name, LIMIT_USER_BYTES}, 0, ERR_OK, ""},
+        {scan_for, {name, sizeof(name)}, 0, ERR_OK, ""},
+        {lives_between, SLICE(""), LIMIT_TIME_MS, ERR_OK, ""},
+    };
+    struct pipe *pipe = pipe_new();
+    pipe_add(pipe, "views", 5);
+    pipe_settle(pipe);
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        struct asked asked = {.what = &all[i]};
+        pipe_at_desk(pipe, ask_nonsense, &asked);
+        assert_int_equal(asked.err, all[i].expected);
+    }
+    pipe_free(pipe);
+}
+
 /* --- all there is --- */
 
 enum { COUNTERS = 300 };
@@ -335,7 +553,7 @@ TEST(a_users_items_are_those_held_now)
 {
     struct pipe *pipe = pipe_new();
     for (int i = 0; i < 40; i++) {
-        char item[16];
+        char item[24];
         snprintf(item, sizeof(item), "video%d", i);
         pipe_react(pipe, item, "ann", 1);
         pipe_react(pipe, item, "bob", 2);
@@ -362,6 +580,8 @@ RUN(cmocka_unit_test(a_job_is_run_and_its_end_is_told),
     cmocka_unit_test(a_recount_is_the_value_hot_or_cold),
     cmocka_unit_test(events_come_newest_first_over_segments_and_pages),
     cmocka_unit_test(a_value_at_a_time_is_the_sum_until_then),
+    cmocka_unit_test(a_question_that_makes_no_sense_is_refused_with_a_text),
+    cmocka_unit_test(at_its_limits_a_question_is_answered),
     cmocka_unit_test(a_scan_shows_everything_once_with_its_value_of_now_hot_or_cold),
     cmocka_unit_test(what_was_deleted_is_not_shown),
     cmocka_unit_test(a_users_items_are_those_held_now))

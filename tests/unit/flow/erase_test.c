@@ -58,7 +58,7 @@ static void fill(struct pipe *pipe)
 
 static struct desk_task erase(struct pipe *pipe)
 {
-    return pipe_task(pipe, desk_start_erase(pipe->service.desk, slice_of(name)));
+    return pipe_task(pipe, pipe_start_erase(pipe, slice_of(name)));
 }
 
 TEST(no_file_holds_the_name_any_more_and_counts_are_right)
@@ -78,8 +78,7 @@ TEST(no_file_holds_the_name_any_more_and_counts_are_right)
     assert_false(is_anywhere(pipe));
     assert_int_equal(pipe_value(pipe, "video1/like"), 1);
     assert_int_equal(pipe_value(pipe, "new/dislike"), 0);
-    struct desk_task audit =
-        pipe_task(pipe, desk_start_audit(pipe->service.desk, SLICE("*"), true));
+    struct desk_task audit = pipe_task(pipe, pipe_start_audit(pipe, SLICE("*"), true));
     assert_int_equal(audit.state, DESK_DONE);
     assert_int_equal(audit.found, 0);
 
@@ -136,8 +135,7 @@ TEST(who_comes_back_meanwhile_is_one_user_in_all_places)
         atomic_store(&returner.stop, true);
         pthread_join(thread, NULL);
         pipe_settle(pipe);
-        struct desk_task audit =
-            pipe_task(pipe, desk_start_audit(pipe->service.desk, SLICE("*"), false));
+        struct desk_task audit = pipe_task(pipe, pipe_start_audit(pipe, SLICE("*"), false));
         assert_int_equal(audit.found, 0);
         int64_t likes = pipe_value(pipe, "video2/like");
         pipe_reopen(pipe);

@@ -225,6 +225,27 @@ static inline void pipe_at_desk(struct pipe *pipe, void (*run)(struct desk_seat 
 }
 
 /* Waits for the end of a task. */
+static inline uint64_t pipe_start_recount(struct pipe *pipe, struct slice pattern)
+{
+    uint64_t id = 0;
+    assert_int_equal(desk_start_recount(pipe->service.desk, pattern, &id, NULL), ERR_OK);
+    return id;
+}
+
+static inline uint64_t pipe_start_audit(struct pipe *pipe, struct slice pattern, bool repair)
+{
+    uint64_t id = 0;
+    assert_int_equal(desk_start_audit(pipe->service.desk, pattern, repair, &id, NULL), ERR_OK);
+    return id;
+}
+
+static inline uint64_t pipe_start_erase(struct pipe *pipe, struct slice user)
+{
+    uint64_t id = 0;
+    assert_int_equal(desk_start_erase(pipe->service.desk, user, &id, NULL), ERR_OK);
+    return id;
+}
+
 static inline struct desk_task pipe_task(struct pipe *pipe, uint64_t id)
 {
     struct desk_task task;

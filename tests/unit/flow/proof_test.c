@@ -6,7 +6,7 @@
 
 static struct desk_task audit(struct pipe *pipe, bool repair)
 {
-    return pipe_task(pipe, desk_start_audit(pipe->service.desk, SLICE("*"), repair));
+    return pipe_task(pipe, pipe_start_audit(pipe, SLICE("*"), repair));
 }
 
 static void spoil(struct pipe *pipe, const char *id, uint8_t kind, int64_t by)

@@ -58,7 +58,9 @@ TEST(times_are_written_and_read)
     http_text_init(&text, 1000);
     http_text_time(&text, 1769860800123);
     http_text_time(&text, 0);
-    assert_string_equal(written(&text), "\"2026-01-31T12:00:00.123Z\"null");
+    http_text_time(&text, INT64_MAX);
+    assert_string_equal(written(&text),
+                        "\"2026-01-31T12:00:00.123Z\"null\"9999-12-31T23:59:59.999Z\"");
     http_text_done(&text);
 
     int64_t ms;

@@ -29,6 +29,7 @@ struct fake_hot {
     int let_go_count;      /* of these */
     atomic_bool cold;      /* ids that begin with a c are not in memory */
     atomic_int cold_count; /* ops that were cold */
+    atomic_int writing;    /* batches that have written */
     int64_t value;
     uint64_t ticket;
 };
@@ -51,8 +52,10 @@ static void run_op(struct fake_hot *hot, struct op *op)
 
 static void finish_batch(struct fake_hot *hot, struct batch *batch)
 {
+    int64_t before = hot->value;
     for (size_t i = 0; i < batch->count; i++)
         run_op(hot, &batch->ops[i]);
+    atomic_fetch_add(&hot->writing, hot->value != before);
     batch->done(batch);
 }
 
@@ -823,7 +826,148 @@ TEST(options_that_make_no_sense_are_refused)
     free(scene);
 }
 
-RUN(cmocka_unit_test(a_request_that_comes_byte_by_byte_takes_no_memory_while_nothing_goes_out),
+/* ---- transactions ---- */
+
+static void hear_values(int client, int64_t from, int64_t to)
+{
+    for (int64_t value = from; value <= to; value++) {
+        char expected[32];
+        snprintf(expected, sizeof(expected), ":%lld\r\n", (long long)value);
+        hear(client, expected);
+    }
+}
+
+TEST(a_transaction_is_one_batch_where_it_can_be)
+{
+    struct scene *scene = start(new_scene());
+    atomic_store(&scene->log.reached, UINT64_MAX);
+    int client = connect_to(scene);
+    char text[32 << 10];
+    size_t size = 0;
+    for (unsigned i = 0; i < 3500; i++, size += 7)
+        memcpy(text + size, "GET a\r\n", 7);
+    size += (size_t)snprintf(text + size, 16, "MULTI\r\n");
+    for (unsigned i = 0; i < 400; i++, size += 8)
+        memcpy(text + size, "INCR a\r\n", 8);
+    snprintf(text + size, 32, "EXEC\r\nGET a\r\n");
+    say(client, text);
+    hear_often(client, "$1\r\n0\r\n", 3500);
+    hear(client, "+OK\r\n");
+    hear_often(client, "+QUEUED\r\n", 400);
+    hear(client, "*400\r\n");
+    hear_values(client, 1, 400);
+    hear(client, "$3\r\n400\r\n");
+    assert_int_equal(atomic_load(&scene->hot.writing), 1);
+    close(client);
+    stop(scene);
+}
+
+TEST(a_transaction_may_be_larger_than_a_batch)
+{
+    enum { MANY = 3 * LIMIT_BATCH };
+    struct scene *scene = start(new_scene());
+    atomic_store(&scene->log.reached, UINT64_MAX);
+    int client = connect_to(scene);
+    say(client, "MULTI\r\n");
+    hear(client, "+OK\r\n");
+    for (unsigned i = 0; i < 3; i++) {
+        say_often(client, "INCR a\r\n", LIMIT_BATCH);
+        hear_often(client, "+QUEUED\r\n", LIMIT_BATCH);
+    }
+    say(client, "EXEC\r\nPING\r\n");
+    hear(client, "*12288\r\n");
+    hear_values(client, 1, MANY);
+    hear(client, "+PONG\r\n");
+    close(client);
+    stop(scene);
+}
+
+/* The echo in it waits for what is before it: in the middle, the rest is kept for later. */
+TEST(a_transaction_may_take_longer_than_its_pass)
+{
+    struct scene *scene = start(new_scene());
+    atomic_store(&scene->log.reached, UINT64_MAX);
+    atomic_store(&scene->hot.holds, true);
+    int one = connect_to(scene);
+    int two = connect_to(scene);
+    say(one, "MULTI\r\nINCR a\r\nECHO x\r\nFOO\r\nDISCARD\r\n"
+             "MULTI\r\nINCR a\r\nECHO x\r\nINCR a\r\nEXEC\r\nMULTI\r\nINCR a\r\nEXEC\r\nPING\r\n");
+    wait_until_held(scene, 1);
+    say(two, "GET a\r\n");
+    wait_until_held(scene, 2);
+    say(one, "PING\r\n");
+    finish_last(scene, 2);
+    hear(two, "$1\r\n0\r\n"); /* another is not held up, and sees nothing of it yet */
+    atomic_store(&scene->hot.holds, false);
+    waker_wake(scene->let_go);
+    hear(one,
+         "+OK\r\n+QUEUED\r\n+QUEUED\r\n-ERR unknown command 'FOO', with args beginning with: \r\n"
+         "+OK\r\n+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*3\r\n:1\r\n$1\r\nx\r\n:2\r\n"
+         "+OK\r\n+QUEUED\r\n*1\r\n:3\r\n+PONG\r\n+PONG\r\n");
+    close(one);
+    close(two);
+    stop(scene);
+}
+
+TEST(a_client_may_go_in_the_middle_of_a_transaction)
+{
+    struct scene *scene = start(new_scene());
+    atomic_store(&scene->log.reached, UINT64_MAX);
+    atomic_store(&scene->hot.holds, true);
+    int client = connect_to(scene);
+    say(client, "MULTI\r\nINCR a\r\nECHO x\r\nINCR a\r\nEXEC\r\n");
+    wait_until_held(scene, 1);
+    struct linger at_once = {.l_onoff = 1, .l_linger = 0};
+    setsockopt(client, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+    close(client);
+    atomic_store(&scene->hot.holds, false);
+    waker_wake(scene->let_go);
+    client = connect_to(scene);
+    say(client, "PING\r\n");
+    hear(client, "+PONG\r\n");
+    close(client);
+    stop(scene);
+}
+
+/* Each takes 21 bytes of the queue: "*2\r\n$4\r\nINCR\r\n$1\r\na\r\n" */
+TEST(a_transaction_that_is_too_large_is_refused_as_a_whole)
+{
+    struct scene *scene = new_scene();
+    scene->options.query_bytes_max = 21000;
+    start(scene);
+    atomic_store(&scene->log.reached, UINT64_MAX);
+    int client = connect_to(scene);
+    say(client, "MULTI\r\n");
+    hear(client, "+OK\r\n");
+    say_often(client, "INCR a\r\n", 1000);
+    hear_often(client, "+QUEUED\r\n", 1000);
+    say(client, "INCR a\r\nINCR a\r\nEXEC\r\nGET a\r\n");
+    hear(client, "-ERR the transaction is too large: it has more than 21000 bytes\r\n+QUEUED\r\n"
+                 "-EXECABORT Transaction discarded because of previous errors.\r\n$1\r\n0\r\n");
+    close(client);
+    stop(scene);
+}
+
+TEST(what_is_queued_at_the_end_is_freed)
+{
+    struct scene *scene = start(new_scene());
+    int clients[2] = {connect_to(scene), connect_to(scene)};
+    for (int i = 0; i < 2; i++) {
+        say(clients[i], "MULTI\r\nINCR a\r\n");
+        hear(clients[i], "+OK\r\n+QUEUED\r\n");
+    }
+    close(clients[0]);
+    stop(scene);
+    close(clients[1]);
+}
+
+RUN(cmocka_unit_test(a_transaction_is_one_batch_where_it_can_be),
+    cmocka_unit_test(a_transaction_may_be_larger_than_a_batch),
+    cmocka_unit_test(a_transaction_may_take_longer_than_its_pass),
+    cmocka_unit_test(a_client_may_go_in_the_middle_of_a_transaction),
+    cmocka_unit_test(a_transaction_that_is_too_large_is_refused_as_a_whole),
+    cmocka_unit_test(what_is_queued_at_the_end_is_freed),
+    cmocka_unit_test(a_request_that_comes_byte_by_byte_takes_no_memory_while_nothing_goes_out),
     cmocka_unit_test(what_cannot_be_read_is_refused_in_its_turn_also_when_the_batch_is_full),
     cmocka_unit_test(requests_that_wait_are_not_too_big_all_together),
     cmocka_unit_test(what_is_cold_holds_up_its_own_client_alone),
