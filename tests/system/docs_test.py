@@ -128,9 +128,13 @@ def agrees(said, printed):
 # --- running them ---------------------------------------------------------------------------------
 
 
+SLOW = re.compile(r"\(\d+\.\d\ds\)")  # redis-cli adds it to an answer that took half a second
+
+
 def lines_of(text):
-    """Without blanks at their ends, which editors take away."""
-    return [line.rstrip() for line in text.rstrip("\n").split("\n")] if text.strip() else []
+    """Without blanks at their ends, which editors take away, and without how long it took."""
+    lines = [line.rstrip() for line in text.rstrip("\n").split("\n")] if text.strip() else []
+    return [line for line in lines if not SLOW.fullmatch(line)]
 
 
 def on_port(words, port):
