@@ -107,8 +107,12 @@ static void note_unpublished(struct channels *channels, struct channel *channel)
     if (channel->is_unpublished)
         return;
     channel->is_unpublished = true;
-    channel->next_unpublished = channels->unpublished;
-    channels->unpublished = channel;
+    channel->next_unpublished = NULL;
+    if (channels->unpublished)
+        channels->unpublished_last->next_unpublished = channel;
+    else
+        channels->unpublished = channel;
+    channels->unpublished_last = channel;
     channels->pass->publish = publish_at_end;
     channels->pass->publish_arg = channels;
 }

@@ -72,9 +72,10 @@ struct channels {
     void *arg; /* of all its functions: `answer` finds it as the request's extra */
     struct fanout fanout;
     struct buffer message;       /* that is being written */
-    struct channel *unpublished; /* a list */
-    struct timer *timer;         /* runs while somebody listens; made with the first one */
-    uint64_t key;                /* of the hash */
+    struct channel *unpublished; /* a list, in the order in which they had news */
+    struct channel *unpublished_last;
+    struct timer *timer; /* runs while somebody listens; made with the first one */
+    uint64_t key;        /* of the hash */
     size_t subscriptions;
     struct channel *patterns;
     struct channel *chains[CHANNELS_CHAINS];
