@@ -23,6 +23,17 @@ const goTo = (page: Page, name: string) => page.getByRole("link", { name, exact:
 const heading = (page: Page) => page.getByRole("heading", { level: 1 });
 const isFocused = (page: Page, selector: string) => page.evaluate((what) => document.activeElement?.matches(what) ?? false, selector);
 
+/** Each moment from now on in which the dialog is not open, however short it is. */
+async function noteWhenLeft(page: Page): Promise<() => Promise<string[]>> {
+  await page.evaluate(() => {
+    const left: string[] = ((window as unknown as { left: string[] }).left = []);
+    const dialog = document.querySelector("dialog")!;
+    dialog.addEventListener("close", () => left.push("close"));
+    new MutationObserver(() => left.push(`open: ${dialog.open}`)).observe(dialog, { attributeFilter: ["open"] });
+  });
+  return () => page.evaluate(() => (window as unknown as { left: string[] }).left);
+}
+
 describe("a page that cannot be loaded", () => {
   it("comes by itself when the server is back", async () => {
     const page = await open(tallyd.url, {}, DOWN);
@@ -207,9 +218,15 @@ describe("dialogs and messages", () => {
     await page.getByRole("button", { name: "Reset to 0" }).click();
     await dialog.getByRole("button", { name: "Reset", exact: true }).click();
     await expect.poll(() => dialog.getByRole("button", { name: "Cancel" }).isDisabled()).toBe(true);
-    for (let i = 0; i < 3; i++) await page.keyboard.press("Escape");
-    expect(await dialog.isVisible()).toBe(true);
+    const left = await noteWhenLeft(page);
+    for (let i = 0; i < 5; i++) await page.keyboard.press("Escape");
     goOn();
+    await expect.poll(() => dialog.getByRole("alert").innerText()).toContain("Below its floor");
+    expect(await left(), "it was closed for a moment").toEqual([]);
+    await page.keyboard.press("Escape");
+    await expect.poll(() => dialog.count()).toBe(0);
+    await page.getByRole("button", { name: "Reset to 0" }).click();
+    await dialog.getByRole("button", { name: "Reset", exact: true }).click();
     await expect.poll(() => dialog.getByRole("alert").innerText()).toContain("Below its floor");
     await dialog.getByRole("button", { name: "Cancel" }).click();
     await expect.poll(() => dialog.count()).toBe(0);

@@ -21,13 +21,22 @@ const browserFlags = [
 
 // ---- tallyd ----
 
-async function freePort(): Promise<number> {
-  return new Promise((done, fail) => {
-    const server = createServer().on("error", fail).listen(0, "127.0.0.1", () => {
-      const { port } = server.address() as { port: number };
-      server.close(() => done(port));
-    });
+const PORTS_FROM = 15_000; // below the ports that the system gives to outgoing connections: one that is free stays free
+const PORTS = 15_000;
+const READY_MS = 60_000; // the machine may be busy
+
+function isFree(port: number): Promise<boolean> {
+  return new Promise((done) => {
+    const server = createServer().on("error", () => done(false)).listen(port, "127.0.0.1", () => server.close(() => done(true)));
   });
+}
+
+async function freePort(): Promise<number> {
+  for (let tries = 0; tries < 100; tries++) {
+    const port = PORTS_FROM + Math.floor(Math.random() * PORTS);
+    if (await isFree(port)) return port;
+  }
+  throw new Error("no port is free");
 }
 
 export class Tallyd {
@@ -52,7 +61,7 @@ export class Tallyd {
     this.process = spawn(program, ["--data", join(this.folder, "data"), "--http", `127.0.0.1:${this.port}`,
       "--resp", `127.0.0.1:${this.resp}`, ...this.flags], { stdio: ["ignore", "ignore", "pipe"] });
     this.process.stderr!.on("data", (text: Buffer) => (this.said += text.toString()));
-    for (let i = 0; i < 300; i++) {
+    for (const began = Date.now(); Date.now() - began < READY_MS;) {
       if (await fetch(`${this.url}/readyz`).then((answer) => answer.ok, () => false)) return;
       if (this.process.exitCode !== null) break;
       await new Promise((done) => setTimeout(done, 50));

@@ -1,8 +1,25 @@
 // Questions that must be answered first: the browser's own dialog keeps focus and keyboard right.
 
-import { useLayoutEffect, useRef, useState, type ReactNode } from "react";
+import { useEffect, useLayoutEffect, useRef, useState, type ReactNode, type RefObject } from "react";
 import { asProblem, type Problem } from "../lib/api";
 import { Button, Field, fieldLook, Trouble } from "./basics";
+
+/** Keeps an open dialog open. Cancelling its `cancel` event is not enough: a browser allows that once, and closes the dialog on the next
+ * Escape. So Escape is swallowed before the browser sees it, wherever the focus is, and `closedby` switches off the other ways to close
+ * it (the back gesture of a phone) in browsers that know it. */
+function useKeptOpen(dialog: RefObject<HTMLDialogElement | null>, isKept: boolean): void {
+  useEffect(() => {
+    if (!isKept) return;
+    const shown = dialog.current!;
+    const swallow = (event: KeyboardEvent) => event.key === "Escape" && event.preventDefault();
+    shown.setAttribute("closedby", "none");
+    window.addEventListener("keydown", swallow, true);
+    return () => {
+      shown.removeAttribute("closedby");
+      window.removeEventListener("keydown", swallow, true);
+    };
+  }, [dialog, isKept]);
+}
 
 /** `isBusy`: it stays until that is over. */
 export function Dialog({ title, children, isBusy = false, onClose }: { title: string; children: ReactNode; isBusy?: boolean; onClose: () => void }) {
@@ -15,9 +32,10 @@ export function Dialog({ title, children, isBusy = false, onClose }: { title: st
       if (document.activeElement === document.body) document.querySelector("h1")?.focus(); // unless that is gone
     };
   }, []);
+  useKeptOpen(dialog, isBusy);
   const onClosed = () => {
     if (dialog.current?.open !== false) return;
-    if (isBusy) dialog.current.showModal(); // a browser lets nobody hold up Escape twice
+    if (isBusy) dialog.current.showModal(); // closed all the same, in a browser without `closedby`
     else onClose();
   };
   return (
