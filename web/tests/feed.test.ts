@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { checkAccess, checkFits, checkStill, open, phone, reaction, tabTo, Tallyd, wide } from "./lab";
+import { checkAccess, checkFits, checkStill, open, phone, reaction, settled, tabTo, Tallyd, wide } from "./lab";
 
 const ITEM = "post-aurora";
 let tallyd: Tallyd;
@@ -73,19 +73,22 @@ it("takes back what the server refuses, and says so", async () => {
     route.fulfill({ status: 422, contentType: "application/problem+json", body: JSON.stringify({ title: "Refused today" }) }));
   await reaction(page, "post-tabs", "like").click();
   await expect.poll(() => page.getByRole("status").allInnerTexts()).toEqual(expect.arrayContaining([expect.stringContaining("Refused today")]));
-  expect(await reaction(page, "post-tabs", "like").getAttribute("aria-pressed")).toBe("false");
-  expect(await reaction(page, "post-tabs", "like").innerText()).toContain("0");
+  await expect.poll(() => reaction(page, "post-tabs", "like").getAttribute("aria-pressed")).toBe("false");
+  await expect.poll(() => reaction(page, "post-tabs", "like").innerText()).toContain("0");
 });
 
 it("shows feedback at once while an answer is slow", async () => {
   const page = await open(tallyd.url);
+  let goOn = () => {};
+  const held = new Promise<void>((done) => (goOn = done));
   await page.route(/\/v1\/items\//, async (route) => {
-    await new Promise((done) => setTimeout(done, 1500));
+    await held;
     await route.continue();
   });
   await reaction(page, "post-tabs", "dislike").click();
-  expect(await reaction(page, "post-tabs", "dislike").getAttribute("aria-pressed")).toBe("true");
-  expect(await reaction(page, "post-tabs", "dislike").innerText()).toContain("1");
+  await expect.poll(() => reaction(page, "post-tabs", "dislike").getAttribute("aria-pressed")).toBe("true");
+  await expect.poll(() => reaction(page, "post-tabs", "dislike").innerText()).toContain("1");
+  goOn();
   await expect.poll(async () => (await tallyd.call<{ value: string }>("GET", "/v1/counters/post-tabs%2Fdislike")).value).toBe("1");
 });
 
@@ -124,7 +127,7 @@ it("works with the keyboard alone", async () => {
 it.each([["light", {}], ["dark", { colorScheme: "dark" as const }], ["phone", phone], ["wide", wide]])("is accessible, fits and does not jump: %s", async (_name, options) => {
   const page = await open(tallyd.url, options);
   await expect.poll(() => reaction(page, ITEM, "like").isEnabled()).toBe(true);
-  await page.waitForTimeout(1200);
+  await settled(page);
   await checkStill(page);
   await checkAccess(page);
   await checkFits(page);

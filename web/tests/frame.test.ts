@@ -4,7 +4,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { blockStorage, checkAccess, checkStill, failing, forgetShifts, open, phone, reaction, tabTo, Tallyd } from "./lab";
+import { blockStorage, checkAccess, checkStill, failing, forgetShifts, open, phone, reaction, settled, tabTo, Tallyd } from "./lab";
 
 const DOWN = /ERR_|Failed to load/;
 let tallyd: Tallyd;
@@ -74,7 +74,7 @@ describe("a server that is killed", () => {
     const shown = (page: Page) => page.getByText(/All is well|video1|views/).count();
     const pages = await Promise.all(places.map((place) => open(at(place), {}, DOWN)));
     for (const page of pages) await expect.poll(() => shown(page)).toBeGreaterThan(0);
-    await pages[0]!.waitForTimeout(1000);
+    for (const page of pages) await settled(page);
     const before = await Promise.all(pages.map((page) => heading(page).boundingBox()));
     for (const page of pages) await forgetShifts(page);
     await tallyd.kill();
@@ -134,7 +134,7 @@ describe("going somewhere", () => {
       await goTo(page, name);
       await expect.poll(() => page.title()).toBe(`${name} · Tally`);
       await expect.poll(() => isFocused(page, "h1")).toBe(true);
-      expect(await page.evaluate(() => window.scrollY)).toBe(0);
+      await expect.poll(() => page.evaluate(() => window.scrollY)).toBe(0);
     }
     await page.goto(at("/no/such/page"));
     await expect.poll(() => heading(page).innerText()).toBe("There is no such page");
@@ -145,14 +145,14 @@ describe("going somewhere", () => {
     await heading(page).waitFor();
     await page.keyboard.press("Tab");
     await page.keyboard.press("Enter"); // skip to the content
-    expect(await isFocused(page, "#main")).toBe(true);
+    await expect.poll(() => isFocused(page, "#main")).toBe(true);
     await page.reload();
     await heading(page).waitFor();
     await tabTo(page, page.getByRole("link", { name: "Counters" }).first());
     await page.keyboard.press("Enter");
     await expect.poll(() => isFocused(page, "h1")).toBe(true);
     await page.keyboard.press("Tab");
-    expect(await isFocused(page, "input[type=search]")).toBe(true);
+    await expect.poll(() => isFocused(page, "input[type=search]")).toBe(true);
   });
 });
 
@@ -184,8 +184,8 @@ describe("the theme", () => {
     await page.getByRole("button", { name: "Theme: auto" }).click();
     await page.getByRole("button", { name: "Theme: light" }).click();
     await expect.poll(() => page.getByRole("button", { name: "Theme: dark" }).count()).toBe(1);
+    await expect.poll(ground).not.toBe(light);
     const dark = await ground();
-    expect(dark).not.toBe(light);
     await page.reload();
     expect(await ground()).toBe(dark);
     await page.getByRole("button", { name: "Theme: dark" }).click();
@@ -202,7 +202,7 @@ describe("dialogs and messages", () => {
       await expect.poll(() => page.getByRole("dialog").count()).toBe(1);
       await leave();
       await expect.poll(() => page.getByRole("dialog").count()).toBe(0);
-      expect(await reset.evaluate((button) => button === document.activeElement)).toBe(true);
+      await expect.poll(() => reset.evaluate((button) => button === document.activeElement)).toBe(true);
     }
   });
 
@@ -299,7 +299,7 @@ describe("a server with a password", () => {
       await dialog.getByLabel("Password").fill("open sesame");
       await dialog.getByRole("button", { name: "Sign in" }).click();
       await expect.poll(() => reaction(page, "post-aurora", "like").isEnabled()).toBe(true);
-      expect(await dialog.count()).toBe(0);
+      await expect.poll(() => dialog.count()).toBe(0);
       await page.close(); // before the server goes
     } finally {
       await guarded.stop();
