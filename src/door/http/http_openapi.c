@@ -191,12 +191,12 @@ static const struct schema schemas[] = {
     {"AuditPage", PAGE("audits", REF("Audit"))},
 
     {"Status",
-     "{\"type\":\"object\",\"required\":[\"version\",\"started\",\"workers\",\"kinds\","
+     "{\"type\":\"object\",\"required\":[\"version\",\"started\",\"workers\",\"demo\",\"kinds\","
      "\"counters\",\"items\",\"members\",\"hot\",\"pipeline\",\"http\",\"forms\",\"disk\","
      "\"parts\",\"ack\","
      "\"as_of\"],"
      "\"properties\":{\"version\":" STRING ",\"started\":" TIME_0 ",\"workers\":" WHOLE
-     ",\"kinds\":" LIST(
+     ",\"demo\":" BOOLEAN ",\"kinds\":" LIST(
          STRING) ",\"counters\":" WHOLE ",\"items\":" WHOLE ",\"members\":" WHOLE
                  ",\"users\":" WHOLE ",\"keys\":" WHOLE
                  ",\"hot\":{\"type\":\"object\"},\"pipeline\":{"
