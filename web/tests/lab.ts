@@ -323,3 +323,10 @@ export async function checkFits(page: Page): Promise<void> {
 export function reaction(page: Page, item: string, kind: string) {
   return page.locator(`[data-item="${item}"] [data-kind="${kind}"]`);
 }
+
+/** As many likes as are chosen, after the page has asked. */
+export async function goViral(page: Page, item: string): Promise<void> {
+  await expect.poll(() => reaction(page, item, "like").isEnabled()).toBe(true);
+  await page.locator(`[data-item="${item}"]`).getByRole("button", { name: "Go viral" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: /^Send [\d,]+ likes$/ }).click();
+}

@@ -124,7 +124,7 @@ it("eight tabs of one browser do not stand in each other's way", async () => {
     Object.defineProperty(document, "hidden", { configurable: true, get: () => hidden });
     document.dispatchEvent(new Event("visibilitychange"));
   }, isHidden);
-  const like = (page: Page) => page.locator('[data-item="post-tabs"] [data-kind="like"]');
+  const like = (page: Page) => page.locator('[data-item="tally-demo:post-tabs"] [data-kind="like"]');
   const tabs = [await open(tallyd.url)];
   while (tabs.length < 8) {
     await expect.poll(() => like(tabs.at(-1)!).isEnabled()).toBe(true);
@@ -132,7 +132,7 @@ it("eight tabs of one browser do not stand in each other's way", async () => {
     tabs.push(await tabs[0]!.context().newPage());
     await tabs.at(-1)!.goto(tallyd.url);
   }
-  await tallyd.call("PUT", "/v1/items/post-tabs/reactions/zoe");
+  await tallyd.call("PUT", "/v1/items/tally-demo:post-tabs/reactions/zoe");
   await expect.poll(() => like(tabs.at(-1)!).getAttribute("title")).toBe("1");
   await expect.poll(listeners).toBe(1);
   await hide(tabs.at(-1)!, true);

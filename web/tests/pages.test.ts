@@ -157,6 +157,35 @@ describe("a counter", () => {
     await expect.poll(() => page.getByRole("table", { name: "Newest events" }).getByText("+1,234,567").count()).toBe(1);
   });
 
+  it("that has changed since it was proved is not shown as proved", async () => {
+    await tallyd.call("POST", "/v1/counters/proved/add", { delta: 41 });
+    const page = await open(counterAt("proved"));
+    const proof = page.getByRole("region", { name: "Proof" });
+    await page.getByRole("button", { name: "Recount" }).click();
+    await expect.poll(() => proof.getByText(/^The number is proved, as of \d/).count()).toBe(1);
+    await tallyd.call("POST", "/v1/counters/proved/reset", { value: 7 });
+    await expect.poll(() => proof.getByText(/^The number was proved at .* The counter has changed since: recount it\.$/).count()).toBe(1);
+    expect(await proof.locator(".bg-good-soft").count()).toBe(0);
+    await page.getByRole("button", { name: "Recount" }).click();
+    await expect.poll(() => proof.getByText(/^The number is proved, as of \d/).count()).toBe(1);
+    await checkAccess(page);
+  });
+
+  it("that is not there is not shown as 0, is asked for once, and comes when it is there", async () => {
+    const page = await open(counterAt("not/there"), {}, /status of 404/);
+    const failures: string[] = [];
+    page.on("response", (response) => response.status() === 404 && failures.push(response.url()));
+    const value = page.getByRole("region", { name: "Value" });
+    await expect.poll(() => value.innerText()).toMatch(/–\s[^]*There is no such/);
+    await expect.poll(() => page.getByText("There are no values to draw").count()).toBe(1);
+    expect(await value.innerText()).not.toMatch(/\d/);
+    await answered(page, "/livez", 2); // seconds go by
+    expect(failures.length).toBeLessThanOrEqual(2);
+    await tallyd.call("POST", "/v1/counters/not%2Fthere/add", { delta: 6 });
+    await expect.poll(() => value.innerText()).toMatch(/6\s[^]*round-robin|6\s[^]*local/);
+    await tallyd.call("DELETE", "/v1/counters/not%2Fthere");
+  });
+
   it("is proved though that takes a while, or fails at first", async () => {
     const page = await open(counterAt("views"), {}, /status of 503/);
     const mend = await failing(page, /\/recount$/, 503, "The log is busy");

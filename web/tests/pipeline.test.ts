@@ -2,7 +2,7 @@
 
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { checkAccess, checkFits, checkStill, failing, fieldTime, open, phone, settled, tabTo, Tallyd } from "./lab";
+import { checkAccess, checkFits, checkStill, failing, fieldTime, goTo, open, phone, settled, tabTo, Tallyd } from "./lab";
 import { refuse } from "./lively";
 
 const FAILS_WITHIN_MS = 120_000; // five retries take half a minute
@@ -58,6 +58,14 @@ describe("events", () => {
     await expect.poll(() => page.getByText("No such events").count()).toBe(1);
   });
 
+  it("have no list of a name that there is not", async () => {
+    const page = await open(at("/dlq"));
+    await expect.poll(() => page.getByRole("link", { name: "Dead letters" }).getAttribute("aria-current")).toBe("true");
+    await goTo(page, at("/nonsense"), "There is no such list");
+    expect(await events(page).count()).toBe(0);
+    await goTo(page, at("/FAILED"), "Pipeline");
+  });
+
   it("are found by time", async () => {
     const page = await open(at("/SUCCESS"));
     await expect.poll(() => rows(page).count()).toBeGreaterThan(2);
@@ -81,6 +89,15 @@ describe("dead letters", () => {
     await expect.poll(async () => (await letters()).length, { timeout: FAILS_WITHIN_MS }).toBe(4);
     await expect.poll(async () => (await letters(other)).length, { timeout: FAILS_WITHIN_MS }).toBe(3);
   }, 2 * FAILS_WITHIN_MS + 5000);
+
+  it("are told on the overview, which is not well then", async () => {
+    const page = await open(`${tallyd.url}/#/overview`);
+    const health = page.getByRole("region", { name: "Health" });
+    await expect.poll(() => health.innerText()).toContain("4 dead letters wait for a decision");
+    expect(await health.innerText()).not.toContain("All is well");
+    await health.getByRole("link", { name: "4 dead letters wait" }).click();
+    await expect.poll(() => list(page).getByRole("row").count()).toBe(5);
+  });
 
   it("are counted where the list is, and can be looked into", async () => {
     const page = await open(at(""));
@@ -149,6 +166,7 @@ describe("dead letters", () => {
     tallyd.sql("DROP TRIGGER refuse");
     await page.getByLabel("Choose coupon:winter").check();
     await page.getByRole("button", { name: "Try 1 chosen again" }).click();
+    expect(await page.getByRole("dialog").getByRole("button", { name: "Try again" }).getAttribute("class")).not.toContain("text-bad"); // nothing is lost by it
     await confirm(page, "Try again");
     await expect.poll(() => page.getByText("1 is tried again").count()).toBe(1);
     await expect.poll(() => tallyd.sql("SELECT value FROM counters WHERE id = 'coupon:winter'").trim()).toBe("42");
@@ -167,6 +185,7 @@ describe("dead letters", () => {
     const page = await open(`${other.url}/#/pipeline/dead-letters`);
     await page.getByRole("button", { name: "Discard all" }).click();
     expect(await page.getByRole("dialog").innerText()).toContain("Discard all?");
+    expect(await page.getByRole("dialog").getByRole("button", { name: "Discard" }).getAttribute("class")).toContain("text-bad");
     await confirm(page, "Discard");
     await expect.poll(() => page.getByText("All are discarded").count()).toBe(1);
     await expect.poll(() => page.getByText("No dead letters").count()).toBe(1);

@@ -1,7 +1,7 @@
 import { act, createElement } from "react";
 import { createRoot } from "react-dom/client";
 import { afterEach, expect, it, vi } from "vitest";
-import { momentsOf, pointsOf, readPast, useMoment, useWatched, type Past } from "./history";
+import { momentsOf, pointsOf, readPast, useMoment, useWatched, watchedWith, type Past } from "./history";
 
 afterEach(() => {
   vi.unstubAllGlobals();
@@ -93,10 +93,20 @@ it("of two moments that somebody names the second is told, however late the firs
 it("watches a counter that is not there without drawing a 0", async () => {
   vi.useFakeTimers();
   let live: string | null = null;
-  const watched = await use(() => useWatched("views", live));
+  let isKnown = true;
+  const watched = await use(() => useWatched("views", live, isKnown));
   await act(() => vi.advanceTimersByTimeAsync(1000));
   live = "0";
   for (let i = 0; i < 2; i++) await act(() => vi.advanceTimersByTimeAsync(1000));
   expect(watched.now().map((point) => point.value)).toEqual([null, null, 0]);
+  isKnown = false; // the server is away
+  for (let i = 0; i < 2; i++) await act(() => vi.advanceTimersByTimeAsync(1000));
+  expect(watched.now().map((point) => point.value)).toEqual([null, null, 0, 0, null]);
   await watched.end();
+});
+
+it("draws no line over the time in which the browser took no samples", () => {
+  const before = [{ time: 1000, value: 5 }, { time: 2000, value: 6 }];
+  expect(watchedWith(before, { time: 3000, value: 7 }).map((point) => point.value)).toEqual([5, 6, 7]);
+  expect(watchedWith(before, { time: 62_000, value: 7 }).map((point) => point.value)).toEqual([5, 6, null, 7]);
 });

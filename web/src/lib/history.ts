@@ -19,20 +19,29 @@ export type PastSpan = keyof typeof pastSpans;
 
 const EVERY_MS = 1000;
 const KEPT = 3600;
+const LATE_MS = 2500;
 const POINTS = 25; // the server reads the log for each
 const AGAIN_MS = 2000;
 
-/** One sample a second while it is looked at, also when nothing moves. */
-export function useWatched(id: string, live: string | null | undefined): Point[] {
+/** Behind those that are there; a browser that takes no samples for a while leaves a gap, and not a line. */
+export function watchedWith(before: Point[], point: Point): Point[] {
+  const last = before.at(-1);
+  const isLate = last !== undefined && point.time - last.time > LATE_MS;
+  return [...before, ...(isLate ? [{ time: last.time + 1, value: null }] : []), point].slice(-KEPT);
+}
+
+/** One sample a second while it is looked at, also when nothing moves; `isKnown`: `live` is what it is now. */
+export function useWatched(id: string, live: string | null | undefined, isKnown: boolean): Point[] {
   const [points, setPoints] = useState<Point[]>([]);
-  const latest = useRef(live);
-  latest.current = live;
+  const latest = useRef({ live, isKnown });
+  latest.current = { live, isKnown };
   useEffect(() => {
     setPoints([]);
     const take = () => {
-      if (latest.current === undefined) return;
-      const point = { time: Date.now(), value: latest.current === null ? null : Number(latest.current) };
-      setPoints((before) => [...before, point].slice(-KEPT));
+      const now = latest.current;
+      if (now.live === undefined) return;
+      const point = { time: Date.now(), value: now.live === null || !now.isKnown ? null : Number(now.live) };
+      setPoints((before) => watchedWith(before, point));
     };
     const timer = setInterval(take, EVERY_MS);
     return () => clearInterval(timer);

@@ -14,6 +14,7 @@ export interface Status {
   version: string;
   started: string;
   workers: number;
+  demo: boolean;
   kinds: string[];
   counters: number;
   items: number;
@@ -26,6 +27,7 @@ export interface Status {
   pipeline: { pending: number; succeeded: number; retrying: number; dead_letters: number } | null;
 }
 
-export function useStatus(everyMs = 0): Loaded<Status> {
-  return useLoaded((signal) => call<Status>("/v1/status", { signal }), "status", everyMs);
+/** `again`: something else when it has to be asked anew. */
+export function useStatus(everyMs = 0, again = ""): Loaded<Status> {
+  return useLoaded((signal) => call<Status>("/v1/status", { signal }), `status ${again}`, everyMs);
 }

@@ -24,8 +24,8 @@ function partsOf(id: string): { item: string; kind: string } | null {
 }
 
 export default function Counter({ id }: { id: string }) {
-  const about = useDescribed(id, 1000);
   const live = useLive(id);
+  const about = useDescribed(id, 1000, live === null);
   const [isResetting, setResetting] = useState(false);
   const forms = useStatus().data?.forms;
   const hasPast = (forms?.log ?? "file") === "file"; // a log that many nodes share cannot be searched for one counter
@@ -50,7 +50,7 @@ export default function Counter({ id }: { id: string }) {
           </div>
         </Card>
         <History id={id} live={live} hasPast={hasPast} />
-        <ProofCard id={id} />
+        <ProofCard id={id} live={live} />
       </div>
       {about.data && (
         <div className={`mt-4 grid grid-cols-1 gap-4 ${reaction ? "xl:grid-cols-[minmax(0,2fr)_minmax(0,1fr)]" : ""}`}>
