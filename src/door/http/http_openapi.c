@@ -97,6 +97,10 @@ static const struct schema schemas[] = {
     {"CounterAt",
      CLOSED("\"id\",\"time\",\"value\",\"as_of\"",
             "\"id\":" STRING ",\"time\":" TIME_0 ",\"value\":" DIGITS ",\"as_of\":" TIME)},
+    {"CounterValues", CLOSED("\"id\",\"values\",\"complete\",\"as_of\"",
+                             "\"id\":" STRING ",\"values\":" LIST(
+                                 REF("CounterValue")) ",\"complete\":" BOOLEAN ",\"as_of\":" TIME)},
+    {"CounterValue", CLOSED("\"time\",\"value\"", "\"time\":" TIME_0 ",\"value\":" TEXT_0)},
     {"Recount",
      CLOSED("\"id\",\"value\",\"recount\",\"base\",\"discarded\",\"events\",\"agrees\",\"as_of\"",
             "\"id\":" STRING ",\"value\":" DIGITS ",\"recount\":" DIGITS ",\"base\":" DIGITS
@@ -263,6 +267,7 @@ static const struct parameter parameters[] = {
     {"counter", STRING, "Of this counter or item only"},
     {"since", STRING, "Not before this time; of figures: after it"},
     {"until", STRING, "Not after this time"},
+    {"points", "{\"type\":\"integer\",\"minimum\":2,\"maximum\":500}", "So many; 25"},
     {"verbose", STRING, "Says what was looked at"},
 };
 
