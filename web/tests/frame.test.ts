@@ -85,7 +85,7 @@ describe("a server that is killed", () => {
     const health = pages[0]!.getByRole("region", { name: "Health" });
     await expect.poll(() => health.innerText()).toMatch(/The server does not answer[^]*Store: unknown/);
     expect(await health.innerText()).not.toContain("All is well");
-    await expect.poll(() => pages[0]!.getByText("Writes per second", { exact: true }).locator("..").innerText()).toMatch(/^Writes per second\s–/);
+    await expect.poll(() => pages[0]!.getByText("Writes per second", { exact: true }).locator("..").innerText()).toMatch(/^Writes per second\s+–/);
     expect(await Promise.all(pages.map((page) => heading(page).boundingBox()))).toEqual(before);
     await tallyd.run();
     for (const page of pages) {

@@ -209,11 +209,14 @@ describe("a counter", () => {
 
   it("that is younger than the time one looks at has a history, and a beginning", async () => {
     await tallyd.call("POST", "/v1/counters/young/add", { delta: 9 });
-    const page = await open(counterAt("young"), {}, /status of 404/);
+    const page = await open(counterAt("young"));
+    const asked: string[] = [];
+    page.on("request", (request) => /\/(at|values)\b/.test(request.url()) && asked.push(request.url()));
     await page.getByLabel("History shows").selectOption("hour");
     await expect.poll(() => page.getByText("Where there is no line, it did not exist").count()).toBe(1);
     await expect.poll(() => page.getByRole("region", { name: "History" }).getByRole("listitem").innerText()).toContain("9");
     expect(await page.getByRole("alert").count()).toBe(0);
+    expect(asked.length).toBe(1);
     const moment = page.getByLabel("Its value at a moment");
     await moment.fill(await fieldTime(page, Date.now() + 60_000));
     await moment.press("Enter");

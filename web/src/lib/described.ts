@@ -19,7 +19,6 @@ export interface Described {
   shard_values: string[] | null;
 }
 
-/** `isMissing`, as the live value says: it is asked again when that changes. */
-export function useDescribed(id: string, everyMs: number, isMissing = false): Loaded<Described> {
-  return useLoaded((signal) => call<Described>(path("/v1/counters/", id, "/describe"), { signal }), `${isMissing} ${id}`, everyMs);
+export function useDescribed(id: string, everyMs: number): Loaded<Described> {
+  return useLoaded((signal) => call<Described>(path("/v1/counters/", id, "/describe"), { signal }), id, everyMs);
 }
