@@ -33,14 +33,16 @@ struct http_changes {
 
 /* ---- telling ---- */
 
-/* data: {...}, and the empty line that ends an event. */
-static void write_event(struct http_worker *worker, struct http_text *to, struct slice id,
-                        const struct number *value)
+/* data: {...}, and the empty line that ends an event. null: there is no such counter. */
+static void write_event(struct http_worker *worker, struct http_text *to, const struct op *op)
 {
     HTTP_TEXT(to, "data: {\"id\":");
-    http_text_string(to, id);
+    http_text_string(to, op->id);
     HTTP_TEXT(to, ",\"value\":");
-    http_text_number(to, value);
+    if (op->code == ERR_NOT_FOUND)
+        HTTP_TEXT(to, "null");
+    else
+        http_text_number(to, &op->value);
     HTTP_TEXT(to, ",\"as_of\":\"");
     http_text_add(to, http_clock_time(&worker->clock));
     HTTP_TEXT(to, "\"}\n\n");
@@ -72,7 +74,7 @@ static void answer_tell(void *client, const struct pass_request *request, struct
     struct http_changes *changes = request->extra;
     struct http_worker *worker = changes->worker;
     worker->body.bytes.size = 0;
-    write_event(worker, &worker->body, ops->id, &ops->value);
+    write_event(worker, &worker->body, ops);
     struct slice event = buffer_slice(&worker->body.bytes);
     channels_visit(&changes->channels, ops, tell_subscriber, &event);
 }
@@ -185,7 +187,7 @@ static void answer_begin(struct http_call *call, struct op *ops)
     for (uint64_t i = 0; i < call->number; i++) {
         bool is_known = ops[i].code == ERR_OK || ops[i].code == ERR_NOT_FOUND;
         worker->body.bytes.size = 0;
-        write_event(worker, &worker->body, ops[i].id, &ops[i].value);
+        write_event(worker, &worker->body, &ops[i]);
         if (is_known)
             tell_client(client, buffer_slice(&worker->body.bytes));
         if (!is_known || client->stream->has_missed)
