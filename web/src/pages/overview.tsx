@@ -5,7 +5,7 @@ import { recent, useFigures, type Column, type Samples } from "../lib/figures";
 import { ago, bytes, compact, duration, exact, figure } from "../lib/format";
 import { Link } from "../lib/router";
 import { useIsUp } from "../lib/up";
-import { useStatus, type Status } from "../lib/status";
+import { lagText, useStatus, type Status } from "../lib/status";
 import { Badge, Card, Field, fieldLook, Trouble, Waiting, type Tone } from "../parts/basics";
 import { Chart, type Colour, type Line } from "../parts/chart";
 import { Icon } from "../parts/icons";
@@ -102,7 +102,7 @@ function Figure({ name, value, note, samples, column, colour = "accent" }: Told 
   );
 }
 
-function Figures({ samples }: { samples: Samples }) {
+function Figures({ samples, status }: { samples: Samples; status: Status | undefined }) {
   const minute = useMemo(() => recent(samples, 60), [samples]);
   const isKnown = samples.time.length > 0;
   const at = (column: Column, text: (value: number) => string) => (isKnown ? newest(samples, column, text) : undefined);
@@ -111,7 +111,7 @@ function Figures({ samples }: { samples: Samples }) {
       <Figure name="Writes per second" value={at("writes", figure)} note={`half within ${at("write_p50_us", ms) ?? "…"}`} samples={minute} column="writes" />
       <Figure name="Reads per second" value={at("reads", figure)} note={`half within ${at("read_p50_us", ms) ?? "…"}`} samples={minute} column="reads" colour="good" />
       <Figure name="99 % of writes within" value={at("write_p99_us", ms)} note={`reads: ${at("read_p99_us", ms) ?? "…"}`} samples={minute} column="write_p99_us" colour="warn" />
-      <Figure name="On the way to the store" value={at("lag_events", figure)} note={`events, ${at("lag_ms", duration) ?? "…"} behind`} samples={minute} column="lag_events" />
+      <Figure name="On the way to the store" value={at("lag_events", (count) => lagText(count, status?.pipeline))} note={`events, ${at("lag_ms", duration) ?? "…"} behind`} samples={minute} column="lag_events" />
     </div>
   );
 }
@@ -231,7 +231,7 @@ export default function Overview() {
       <div className="flex flex-col gap-3">
         {!isKnown && trouble && <Trouble problem={trouble} />}
         <Health status={status.data} isUp={isUp && status.problem === undefined} />
-        <Figures samples={samples} />
+        <Figures samples={samples} status={status.data} />
         <Totals samples={samples} status={status.data} />
         <div className="grid gap-3 md:grid-cols-2 xl:grid-cols-3">
           {charts.map((chart) => <FigureChart key={chart.title} chart={chart} samples={shown} span={chartSpans[span]} />)}

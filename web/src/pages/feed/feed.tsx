@@ -120,7 +120,7 @@ export function Feed() {
         Like a post, or let one go viral, and watch what the server does. Open this page twice: both see the same numbers move.
       </PageTitle>
       <DemoNote onRemoved={known.reload} />
-      {!isWide && <BehindInShort samples={minute} />}
+      {!isWide && <BehindInShort samples={minute} status={status.data} />}
       <div className="grid items-start gap-4 xl:grid-cols-[minmax(0,1fr)_22rem] xl:gap-6">
         <div className="flex min-w-0 flex-col gap-4">
           {!isKnown && trouble && <Trouble problem={trouble} onAgain={status.problem ? status.reload : known.reload} />}

@@ -39,7 +39,7 @@ export default function Pipeline({ list = "" }: { list?: string }) {
   return (
     <>
       <PageTitle title="Pipeline">What was acknowledged is in the log. From there it reaches the store exactly once, whatever is restarted in between.</PageTitle>
-      <Way stations={stationsOf(samples, status?.forms)} />
+      <Way stations={stationsOf(samples, status)} />
       <Lists isLetters={isLetters} letters={status?.pipeline?.dead_letters} />
       {isLetters ? <DeadLetters /> : <Units state={list} totals={status?.pipeline} />}
     </>
