@@ -83,7 +83,7 @@ function ConfirmBurst({ item, count, onConfirm, onClose }: { item: string; count
   return (
     <Confirm title={`Send ${likes} invented likes?`} action={`Send ${likes} likes`} look="main" onConfirm={onConfirm} onClose={onClose}>
       <p className="mb-2">
-        {likes} invented users, <code className="font-mono break-all">{demoId("crowd-…")}</code>, like <code className="font-mono break-all">{item}</code> on
+        {likes} invented users, <code className="font-mono wrap-anywhere">{demoId("crowd-…")}</code>, like <code className="font-mono wrap-anywhere">{item}</code> on
         the server {window.location.host}. Each like is an event in its log and a row in its store.
       </p>
       <p>“Remove demo data” deletes the post and its likes. The events stay in the log until its retention removes them.</p>
