@@ -38,7 +38,7 @@ export function stationsOf(samples: Samples, status: Status | undefined): Statio
     { name: "Log", form: forms?.log, icon: "log", does: "keeps it: only now the answer leaves",
       value: isFile ? at("sync_us", (us) => `${ms(us)} to be safe`, "idle") : at("outbox", (count) => `${figure(count)} wait for it`, "idle"),
       note: at("log_bytes", (size) => `${bytes(size)} of events`, "every event, in order"), isMoving: writes > 0 },
-    { name: "Aggregator", icon: "stack", does: "gathers events into batches", value: `${at("lag_events", (count) => lagText(count, status?.pipeline))} on the way`,
+    { name: "Aggregator", icon: "stack", does: "gathers events into batches", value: `${at("lag_events", (count) => lagText(count, status?.pipeline))} to go`,
       note: at("flush_events", (count) => `${figure(count)} events a flush`, "nothing to flush"), isMoving: lag > 0 },
     { name: "Store", form: forms?.store, icon: "database", does: "applies each exactly once",
       value: at("flush_us", (us) => `${ms(us)} a flush`, "idle"), note: at("store_bytes", (size) => `${bytes(size)} of rows`, "rows to query with SQL"), isMoving: lag > 0 },
