@@ -33,13 +33,21 @@ struct http_changes {
 
 /* ---- telling ---- */
 
-/* data: {...}, and the empty line that ends an event. null: there is no such counter. */
+/* Is there no such counter? An item that nobody reacted to has 0 of each kind. */
+static bool is_missing(const struct http_worker *worker, const struct op *op)
+{
+    struct slice item;
+    uint8_t kind;
+    return op->code == ERR_NOT_FOUND && !kinds_split(worker->service->kinds, op->id, &item, &kind);
+}
+
+/* data: {...}, and the empty line that ends an event. */
 static void write_event(struct http_worker *worker, struct http_text *to, const struct op *op)
 {
     HTTP_TEXT(to, "data: {\"id\":");
     http_text_string(to, op->id);
     HTTP_TEXT(to, ",\"value\":");
-    if (op->code == ERR_NOT_FOUND)
+    if (is_missing(worker, op))
         HTTP_TEXT(to, "null");
     else
         http_text_number(to, &op->value);
