@@ -75,6 +75,20 @@ enum err desk_events(struct desk_seat *seat, struct slice id, uint64_t *cursor, 
 enum err desk_value_at(struct desk_seat *seat, struct slice id, int64_t time_ms,
                        struct number *ret_value, struct error *error);
 
+/* The value at a moment. */
+struct desk_moment {
+    int64_t time_ms;
+    bool is_known;       /* the log reaches back so far */
+    bool exists;         /* there was such a counter */
+    struct number value; /* with `exists` */
+};
+
+/* The values at `count` moments, which are in order and zeroed but for their time; the log is read
+ * once for all of them. A clock that was set back is not looked behind: a moment is over with the
+ * first event that is later. The caller frees the values, also after an error. */
+enum err desk_values_at(struct desk_seat *seat, struct slice id, struct desk_moment *moments,
+                        size_t count, struct error *error);
+
 /* --- all there is, hot and cold --- */
 
 struct desk_entry {

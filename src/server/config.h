@@ -20,6 +20,9 @@
 
 enum config_source { CONFIG_DEFAULT, CONFIG_FILE, CONFIG_ENVIRONMENT, CONFIG_FLAG };
 
+/* The words of --demo, in their order. */
+enum config_demo { CONFIG_DEMO_AUTO, CONFIG_DEMO_ON, CONFIG_DEMO_OFF };
+
 /* The words of --role, in their order. */
 enum config_role { CONFIG_ALL, CONFIG_SERVE, CONFIG_AGGREGATE };
 
@@ -112,6 +115,10 @@ enum err config_check(const struct config *config, struct error *error);
 
 /* Are counts outside of the process, in Redis? */
 bool config_is_distributed(const struct config *config);
+
+/* Whether the web page offers its demo. Unless the setting says so: on one node that only this
+ * machine reaches, without a password. */
+bool config_has_demo(const struct config *config);
 
 /* Where the setting whose field this is was given: "--data", "TALLY_DATA",
  * "tally.conf:3" or "default of data". Returns `to`. */

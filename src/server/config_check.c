@@ -28,6 +28,16 @@ bool config_is_distributed(const struct config *config)
     return begins(&config->hot, "redis://");
 }
 
+bool config_has_demo(const struct config *config)
+{
+    assert(config);
+
+    if (config->demo != CONFIG_DEMO_AUTO)
+        return config->demo == CONFIG_DEMO_ON;
+    return !config_is_distributed(config) && value_is_loopback(&config->http) &&
+           config->password.text[0] == '\0';
+}
+
 /* Nodes that share their counts have to share what comes behind them. */
 static enum err check_distributed(const struct config *config, struct error *error)
 {

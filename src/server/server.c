@@ -240,6 +240,7 @@ static enum err open_http(struct server *server, struct error *error)
     options.hosts = config->http_hosts.text;
     options.version = TALLY_VERSION;
     options.started_ms = env_wall_ms(server->env);
+    options.has_demo = config_has_demo(config);
     options.metrics = &server->metrics;
     options.samples = server->samples;
     server->http = http_new(&server->service, &options, server->worker_count, error);

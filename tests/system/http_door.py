@@ -874,6 +874,22 @@ class Changes(Shared):
         self.assertEqual((number, data["id"], data["value"]), (3, f"{self.id}v/like", "1"))
         self.assertRegex(data["as_of"], TIME)
 
+    def test_a_counter_that_is_not_there_is_told_as_null(self):
+        self.web.post(f"/v1/counters/{self.id}/add", {"delta": 5})
+        raw = self.listen(f"ids={self.id},{self.id}none")
+        self.assertEqual([self.event(raw)[1]["value"] for _ in range(2)], ["5", None])
+        self.web.delete(f"/v1/counters/{self.id}")
+        self.assertEqual(self.event(raw)[1]["value"], None)
+
+    def test_the_values_over_time_come_with_one_request(self):
+        self.web.post(f"/v1/counters/{self.id}/add", {"delta": 5})
+        path = f"/v1/counters/{self.id}/values"
+        answer = self.web.get(f"{path}?since=1000&until=4000000000000&points=2").json
+        self.assertEqual([one["value"] for one in answer["values"]], [None, "5"])
+        self.assertTrue(answer["complete"])
+        for query in ("", "since=1", "since=5&until=5", "since=1&until=5&points=1", "since=1&until=5&points=501", "since=1&until=5&points=x"):
+            self.assertEqual(self.web.get(f"{path}?{query}").status, 400, query)
+
     def test_a_pattern_hears_of_all_that_match(self):
         raw = self.listen(f"match={self.id}*")
         self.web.post(f"/v1/counters/{self.id}x/add", {"delta": 2})

@@ -34,6 +34,7 @@ GOOD = {
     "recountCounter": {"path": {"id": ID}},
     "getCounterEvents": {"path": {"id": ID}, "query": {"limit": 10}},
     "getCounterAt": {"path": {"id": ID}, "query": {"time": "4000000000000"}},
+    "getCounterValues": {"path": {"id": ID}, "query": {"since": "2020-01-01T00:00:00Z", "until": "4000000000000", "points": 3}},
     "listCounters": {"query": {"match": "*", "limit": 10}},
     "getMembers": {"path": {"item": "v1"}, "query": {"kind": "like", "limit": 10}},
     "getHistory": {"path": {"item": "v1"}, "query": {"limit": 10}},

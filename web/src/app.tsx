@@ -1,12 +1,15 @@
 // The frame around all pages: where one is, where one can go, and whether the server is there.
 
-import { Suspense, useEffect, useState } from "react";
+import { Suspense, useEffect, useState, type ReactNode } from "react";
 import { ask, hasPassword, setPassword } from "./lib/api";
 import { burst, useBurst } from "./lib/burst";
 import { changes } from "./lib/changes";
 import { exact } from "./lib/format";
+import { DemoContext, useHasDemo } from "./lib/demo";
 import { useStored, useStreamState } from "./lib/hooks";
 import { Link, usePlace } from "./lib/router";
+import { useStatus } from "./lib/status";
+import { UpContext } from "./lib/up";
 import { Button, Field, fieldLook } from "./parts/basics";
 import { Boundary, lazily } from "./parts/chunk";
 import { Dialog } from "./parts/dialog";
@@ -22,19 +25,21 @@ const Pipeline = lazily(() => import("./pages/pipeline/pipeline"));
 const Users = lazily(() => import("./pages/users"));
 
 const places: { to: string; name: string; icon: IconName }[] = [
-  { to: "", name: "Feed", icon: "feed" },
   { to: "overview", name: "Overview", icon: "overview" },
   { to: "counters", name: "Counters", icon: "counters" },
   { to: "pipeline", name: "Pipeline", icon: "pipeline" },
   { to: "users", name: "Users", icon: "users" },
+  { to: "", name: "Demo", icon: "feed" }, // last: it comes when the server has said that there is one
 ];
 
 function Places({ look }: { look: "side" | "bottom" }) {
-  const [here = ""] = usePlace();
+  const hasDemo = useHasDemo();
+  const [place = ""] = usePlace();
+  const here = place === "" && hasDemo === false ? "overview" : place;
   const isSide = look === "side";
   return (
-    <ul className={isSide ? "flex flex-col gap-1" : "grid grid-cols-5"}>
-      {places.map(({ to, name, icon }) => {
+    <ul className={isSide ? "flex flex-col gap-1" : `grid ${hasDemo === false ? "grid-cols-4" : "grid-cols-5"}`}>
+      {places.filter(({ to }) => hasDemo || to !== "").map(({ to, name, icon }) => {
         const isHere = to === here;
         return (
           <li key={to}>
@@ -171,11 +176,12 @@ function BurstNote() {
   );
 }
 
-function Here() {
+function Here({ waiting }: { waiting: ReactNode }) {
+  const hasDemo = useHasDemo();
   const [page = "", id] = usePlace();
   switch (page) {
     case "":
-      return <Feed />;
+      return hasDemo === undefined ? waiting : hasDemo ? <Feed /> : <Overview />;
     case "overview":
       return <Overview />;
     case "counters":
@@ -185,15 +191,26 @@ function Here() {
     case "users":
       return <Users user={id} />;
     default:
-      return <PageTitle title="There is no such page">Somebody may have mistyped it. <Link to={[]} className="text-accent-text underline">To the feed</Link></PageTitle>;
+      return <PageTitle title="There is no such page">Somebody may have mistyped it. <Link to={["overview"]} className="text-accent-text underline">To the overview</Link></PageTitle>;
   }
+}
+
+/** Whether there is a demo, once that is known: where the server does not say it, there is none. */
+function useDemoSetting(signedIn: number): boolean | undefined {
+  const { data, problem } = useStatus(0, String(signedIn));
+  if (data) return data.demo;
+  return problem && !problem.mayTryAgain && problem.status !== 401 ? false : undefined;
 }
 
 export function App() {
   const isUp = useServer();
   const place = usePlace();
   const [signedIn, setSignedIn] = useState(0); // each time all is asked for anew
+  const hasDemo = useDemoSetting(signedIn);
+  const waiting = <p className="text-sm text-soft">{isUp ? "Loading…" : "This page comes as soon as the server is back."}</p>;
   return (
+    <DemoContext value={hasDemo}>
+    <UpContext value={isUp}>
     <div className="min-h-dvh lg:grid lg:grid-cols-[13rem_minmax(0,1fr)]">
       <a href="#main" className="sr-only focus:not-sr-only focus:absolute focus:z-50 focus:m-2 focus:rounded focus:bg-panel focus:p-2"
         onClick={(event) => { event.preventDefault(); document.getElementById("main")?.focus(); }}>
@@ -201,7 +218,7 @@ export function App() {
       </a>
       <header className="sticky top-0 z-30 flex h-14 items-center justify-between border-b border-line bg-panel px-4 lg:fixed lg:inset-y-0
         lg:h-auto lg:w-52 lg:flex-col lg:items-stretch lg:justify-start lg:gap-6 lg:border-r lg:border-b-0 lg:p-4">
-        <Link to={[]} className="flex items-center gap-2 rounded-lg text-lg font-semibold tracking-tight" aria-label="Tally, to the feed">
+        <Link to={[]} className="flex items-center gap-2 rounded-lg text-lg font-semibold tracking-tight" aria-label="Tally, to the first page">
           <img src="/page/mark.svg" alt="" className="size-7" width={28} height={28} />
           Tally
         </Link>
@@ -214,8 +231,8 @@ export function App() {
       <div className="lg:col-start-2">
         <main id="main" tabIndex={-1} className="mx-auto w-full max-w-[96rem] px-4 pt-6 pb-24 outline-none lg:px-8 lg:pb-10">
           <Boundary key={signedIn} place={place.join("/")}>
-            <Suspense fallback={<p className="text-sm text-soft">{isUp ? "Loading…" : "This page comes as soon as the server is back."}</p>}>
-              <Here />
+            <Suspense fallback={waiting}>
+              <Here waiting={waiting} />
             </Suspense>
           </Boundary>
         </main>
@@ -229,5 +246,7 @@ export function App() {
       </div>
       <SignIn onSignedIn={() => setSignedIn((times) => times + 1)} />
     </div>
+    </UpContext>
+    </DemoContext>
   );
 }

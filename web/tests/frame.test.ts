@@ -4,7 +4,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { blockStorage, checkAccess, checkStill, failing, forgetShifts, open, phone, reaction, tabTo, Tallyd } from "./lab";
+import { blockStorage, checkAccess, checkStill, failing, forgetShifts, goViral, open, phone, reaction, settled, tabTo, Tallyd } from "./lab";
 
 const DOWN = /ERR_|Failed to load/;
 let tallyd: Tallyd;
@@ -22,6 +22,17 @@ const at = (place: string) => `${tallyd.url}/#${place}`;
 const goTo = (page: Page, name: string) => page.getByRole("link", { name, exact: true }).first().click();
 const heading = (page: Page) => page.getByRole("heading", { level: 1 });
 const isFocused = (page: Page, selector: string) => page.evaluate((what) => document.activeElement?.matches(what) ?? false, selector);
+
+/** Each moment from now on in which the dialog is not open, however short it is. */
+async function noteWhenLeft(page: Page): Promise<() => Promise<string[]>> {
+  await page.evaluate(() => {
+    const left: string[] = ((window as unknown as { left: string[] }).left = []);
+    const dialog = document.querySelector("dialog")!;
+    dialog.addEventListener("close", () => left.push("close"));
+    new MutationObserver(() => left.push(`open: ${dialog.open}`)).observe(dialog, { attributeFilter: ["open"] });
+  });
+  return () => page.evaluate(() => (window as unknown as { left: string[] }).left);
+}
 
 describe("a page that cannot be loaded", () => {
   it("comes by itself when the server is back", async () => {
@@ -60,10 +71,10 @@ describe("a page that cannot be loaded", () => {
 describe("a server that is killed", () => {
   it("moves nothing on any page, and is recovered from", async () => {
     const places = ["/overview", "/counters", "/counters/video1%2Flike", "/pipeline", "/users/user1"];
-    const shown = (page: Page) => page.getByText(/All is well|video1|views/).count();
+    const shown = (page: Page) => page.getByText(/Events by state|video1|views/).count();
     const pages = await Promise.all(places.map((place) => open(at(place), {}, DOWN)));
     for (const page of pages) await expect.poll(() => shown(page)).toBeGreaterThan(0);
-    await pages[0]!.waitForTimeout(1000);
+    for (const page of pages) await settled(page);
     const before = await Promise.all(pages.map((page) => heading(page).boundingBox()));
     for (const page of pages) await forgetShifts(page);
     await tallyd.kill();
@@ -71,12 +82,17 @@ describe("a server that is killed", () => {
       await expect.poll(() => page.getByRole("alert").allInnerTexts()).toEqual([expect.stringContaining("The server cannot be reached")]);
       expect(await shown(page)).toBeGreaterThan(0);
     }
+    const health = pages[0]!.getByRole("region", { name: "Health" });
+    await expect.poll(() => health.innerText()).toMatch(/The server does not answer[^]*Store: unknown/);
+    expect(await health.innerText()).not.toContain("All is well");
+    await expect.poll(() => pages[0]!.getByText("Writes per second", { exact: true }).locator("..").innerText()).toMatch(/^Writes per second\s+–/);
     expect(await Promise.all(pages.map((page) => heading(page).boundingBox()))).toEqual(before);
     await tallyd.run();
     for (const page of pages) {
       await expect.poll(() => page.getByRole("alert").count()).toBe(0);
       await checkStill(page);
     }
+    await expect.poll(() => health.innerText()).toContain("All is well");
   });
 });
 
@@ -114,16 +130,16 @@ describe("answers that fail", () => {
 describe("going somewhere", () => {
   it("names the window, begins at the top and puts focus on the heading", async () => {
     const page = await open(tallyd.url, { viewport: { width: 1280, height: 500 } });
-    await expect.poll(() => page.title()).toBe("Feed · Tally");
+    await expect.poll(() => page.title()).toBe("Demo · Tally");
     expect(await isFocused(page, "body")).toBe(true);
-    await expect.poll(() => reaction(page, "post-cat", "like").isEnabled()).toBe(true);
+    await expect.poll(() => reaction(page, "tally-demo:post-cat", "like").isEnabled()).toBe(true);
     await page.mouse.wheel(0, 600);
     await expect.poll(() => page.evaluate(() => window.scrollY)).toBeGreaterThan(0);
-    for (const name of ["Overview", "Counters", "Pipeline", "Users", "Feed"]) {
+    for (const name of ["Overview", "Counters", "Pipeline", "Users", "Demo"]) {
       await goTo(page, name);
       await expect.poll(() => page.title()).toBe(`${name} · Tally`);
       await expect.poll(() => isFocused(page, "h1")).toBe(true);
-      expect(await page.evaluate(() => window.scrollY)).toBe(0);
+      await expect.poll(() => page.evaluate(() => window.scrollY)).toBe(0);
     }
     await page.goto(at("/no/such/page"));
     await expect.poll(() => heading(page).innerText()).toBe("There is no such page");
@@ -134,14 +150,14 @@ describe("going somewhere", () => {
     await heading(page).waitFor();
     await page.keyboard.press("Tab");
     await page.keyboard.press("Enter"); // skip to the content
-    expect(await isFocused(page, "#main")).toBe(true);
+    await expect.poll(() => isFocused(page, "#main")).toBe(true);
     await page.reload();
     await heading(page).waitFor();
     await tabTo(page, page.getByRole("link", { name: "Counters" }).first());
     await page.keyboard.press("Enter");
     await expect.poll(() => isFocused(page, "h1")).toBe(true);
     await page.keyboard.press("Tab");
-    expect(await isFocused(page, "input[type=search]")).toBe(true);
+    await expect.poll(() => isFocused(page, "input[type=search]")).toBe(true);
   });
 });
 
@@ -173,8 +189,8 @@ describe("the theme", () => {
     await page.getByRole("button", { name: "Theme: auto" }).click();
     await page.getByRole("button", { name: "Theme: light" }).click();
     await expect.poll(() => page.getByRole("button", { name: "Theme: dark" }).count()).toBe(1);
+    await expect.poll(ground).not.toBe(light);
     const dark = await ground();
-    expect(dark).not.toBe(light);
     await page.reload();
     expect(await ground()).toBe(dark);
     await page.getByRole("button", { name: "Theme: dark" }).click();
@@ -191,7 +207,7 @@ describe("dialogs and messages", () => {
       await expect.poll(() => page.getByRole("dialog").count()).toBe(1);
       await leave();
       await expect.poll(() => page.getByRole("dialog").count()).toBe(0);
-      expect(await reset.evaluate((button) => button === document.activeElement)).toBe(true);
+      await expect.poll(() => reset.evaluate((button) => button === document.activeElement)).toBe(true);
     }
   });
 
@@ -207,9 +223,15 @@ describe("dialogs and messages", () => {
     await page.getByRole("button", { name: "Reset to 0" }).click();
     await dialog.getByRole("button", { name: "Reset", exact: true }).click();
     await expect.poll(() => dialog.getByRole("button", { name: "Cancel" }).isDisabled()).toBe(true);
-    for (let i = 0; i < 3; i++) await page.keyboard.press("Escape");
-    expect(await dialog.isVisible()).toBe(true);
+    const left = await noteWhenLeft(page);
+    for (let i = 0; i < 5; i++) await page.keyboard.press("Escape");
     goOn();
+    await expect.poll(() => dialog.getByRole("alert").innerText()).toContain("Below its floor");
+    expect(await left(), "it was closed for a moment").toEqual([]);
+    await page.keyboard.press("Escape");
+    await expect.poll(() => dialog.count()).toBe(0);
+    await page.getByRole("button", { name: "Reset to 0" }).click();
+    await dialog.getByRole("button", { name: "Reset", exact: true }).click();
     await expect.poll(() => dialog.getByRole("alert").innerText()).toContain("Below its floor");
     await dialog.getByRole("button", { name: "Cancel" }).click();
     await expect.poll(() => dialog.count()).toBe(0);
@@ -218,7 +240,7 @@ describe("dialogs and messages", () => {
   it.each(["light", "dark"] as const)("are accessible: %s", async (colorScheme) => {
     const page = await open(tallyd.url, { colorScheme }, /status of 422/);
     const mend = await failing(page, /\/v1\/items\//, 422, "Refused today");
-    await reaction(page, "post-tabs", "like").click();
+    await reaction(page, "tally-demo:post-tabs", "like").click();
     await expect.poll(() => page.getByText("Refused today").count()).toBe(1);
     await checkAccess(page);
     await mend();
@@ -240,7 +262,7 @@ describe("a burst", () => {
       await route.continue().catch(() => undefined);
     });
     await page.getByLabel("Going viral is").selectOption("1000000");
-    await page.locator('[data-item="post-cat"]').getByRole("button", { name: "Go viral" }).click();
+    await goViral(page, "tally-demo:post-cat");
     await page.getByRole("link", { name: "Watch the pipeline" }).click();
     const note = page.getByRole("region", { name: "Going viral" });
     await expect.poll(() => note.innerText()).toContain("of 1,000,000 likes");
@@ -257,7 +279,7 @@ describe("a burst", () => {
   it("that the server refuses says so on every page", async () => {
     const page = await open(tallyd.url, {}, /status of 422/);
     await failing(page, /\/v1\/batch/, 422, "No more today");
-    await page.locator('[data-item="post-cat"]').getByRole("button", { name: "Go viral" }).click();
+    await goViral(page, "tally-demo:post-cat");
     await expect.poll(() => page.getByRole("alert").innerText()).toContain("No more today");
     await goTo(page, "Users");
     await expect.poll(() => page.getByRole("region", { name: "Going viral" }).getByRole("alert").innerText()).toContain("No more today");
@@ -268,7 +290,7 @@ describe("a server with a password", () => {
   it.each(["remembers", "may not remember"])("asks a browser that %s for it, and for the right one", async (browser) => {
     const file = join(tallyd.folder, "password");
     writeFileSync(file, "open sesame\n", { mode: 0o600 });
-    const guarded = await Tallyd.start("--password-file", file);
+    const guarded = await Tallyd.start("--password-file", file, "--demo", "on");
     try {
       const page = await open("about:blank", {}, /status of 401/);
       if (browser === "may not remember") await blockStorage(page);
@@ -281,8 +303,8 @@ describe("a server with a password", () => {
       await expect.poll(() => dialog.getByText("was not right").count()).toBe(1);
       await dialog.getByLabel("Password").fill("open sesame");
       await dialog.getByRole("button", { name: "Sign in" }).click();
-      await expect.poll(() => reaction(page, "post-aurora", "like").isEnabled()).toBe(true);
-      expect(await dialog.count()).toBe(0);
+      await expect.poll(() => reaction(page, "tally-demo:post-aurora", "like").isEnabled()).toBe(true);
+      await expect.poll(() => dialog.count()).toBe(0);
       await page.close(); // before the server goes
     } finally {
       await guarded.stop();

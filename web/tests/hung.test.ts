@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { open, reaction, Tallyd } from "./lab";
 
-const ITEM = "post-aurora";
+const ITEM = "tally-demo:post-aurora";
 let tallyd: Tallyd;
 
 beforeAll(async () => {
@@ -36,16 +36,16 @@ it("is noticed; what was clicked meanwhile counts once when it goes on", async (
 
 it("does not keep what was clicked busy for ever", async () => {
   const page = await open(tallyd.url, {}, /ERR_|Failed to load/);
-  await expect.poll(() => reaction(page, "post-cat", "like").isEnabled()).toBe(true);
+  await expect.poll(() => reaction(page, "tally-demo:post-cat", "like").isEnabled()).toBe(true);
   tallyd.hang();
   try {
-    await reaction(page, "post-cat", "like").click();
+    await reaction(page, "tally-demo:post-cat", "like").click();
     await expect.poll(() => page.getByText(/post may be lost/).count(), { timeout: 50_000, interval: 200 }).toBe(1);
-    expect(await reaction(page, "post-cat", "like").getAttribute("aria-pressed")).toBe("false");
+    expect(await reaction(page, "tally-demo:post-cat", "like").getAttribute("aria-pressed")).toBe("false");
   } finally {
     tallyd.goOn();
   }
   // The server has taken it at last: the page finds out by itself.
-  await expect.poll(() => reaction(page, "post-cat", "like").getAttribute("aria-pressed"), { timeout: 30_000 }).toBe("true");
-  expect((await tallyd.call<{ value: string }>("GET", "/v1/counters/post-cat%2Flike")).value).toBe("1");
+  await expect.poll(() => reaction(page, "tally-demo:post-cat", "like").getAttribute("aria-pressed"), { timeout: 30_000 }).toBe("true");
+  expect((await tallyd.call<{ value: string }>("GET", "/v1/counters/tally-demo:post-cat%2Flike")).value).toBe("1");
 }, 120_000);

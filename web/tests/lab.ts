@@ -21,13 +21,22 @@ const browserFlags = [
 
 // ---- tallyd ----
 
-async function freePort(): Promise<number> {
-  return new Promise((done, fail) => {
-    const server = createServer().on("error", fail).listen(0, "127.0.0.1", () => {
-      const { port } = server.address() as { port: number };
-      server.close(() => done(port));
-    });
+const PORTS_FROM = 15_000; // below the ports that the system gives to outgoing connections: one that is free stays free
+const PORTS = 15_000;
+const READY_MS = 60_000; // the machine may be busy
+
+function isFree(port: number): Promise<boolean> {
+  return new Promise((done) => {
+    const server = createServer().on("error", () => done(false)).listen(port, "127.0.0.1", () => server.close(() => done(true)));
   });
+}
+
+async function freePort(): Promise<number> {
+  for (let tries = 0; tries < 100; tries++) {
+    const port = PORTS_FROM + Math.floor(Math.random() * PORTS);
+    if (await isFree(port)) return port;
+  }
+  throw new Error("no port is free");
 }
 
 export class Tallyd {
@@ -52,7 +61,7 @@ export class Tallyd {
     this.process = spawn(program, ["--data", join(this.folder, "data"), "--http", `127.0.0.1:${this.port}`,
       "--resp", `127.0.0.1:${this.resp}`, ...this.flags], { stdio: ["ignore", "ignore", "pipe"] });
     this.process.stderr!.on("data", (text: Buffer) => (this.said += text.toString()));
-    for (let i = 0; i < 300; i++) {
+    for (const began = Date.now(); Date.now() - began < READY_MS;) {
       if (await fetch(`${this.url}/readyz`).then((answer) => answer.ok, () => false)) return;
       if (this.process.exitCode !== null) break;
       await new Promise((done) => setTimeout(done, 50));
@@ -102,7 +111,8 @@ export class Tallyd {
       body: lines.map((line) => `${JSON.stringify(line)}\n`).join(""),
     });
     expect(answer.status).toBe(200);
-    await answer.text();
+    const refused = (await answer.text()).split("\n").filter((line) => line && !/"status":20[01]\b/.test(line));
+    expect(refused, "lines that were refused").toEqual([]);
   }
 }
 
@@ -110,6 +120,71 @@ export class Tallyd {
 
 let browser: Browser | undefined;
 const opened: { page: Page; complaints: string[] }[] = [];
+
+/** What a page has asked its server: of each path how many questions have ended, with an answer or without. */
+class Traffic {
+  private readonly paths = new Map<string, { ended: number }>();
+
+  constructor(page: Page) {
+    page.on("request", (request) => this.count(request.url(), 0));
+    page.on("requestfinished", (request) => this.count(request.url(), 1));
+    page.on("requestfailed", (request) => this.count(request.url(), 1));
+  }
+
+  /** What is not answered yet; or that nothing was asked and answered twice since `before`. */
+  missing(before: Map<string, number>): string {
+    const paths = [...this.paths];
+    const never = paths.filter(([, { ended }]) => ended === 0).map(([path]) => path);
+    if (never.length > 0) return `no answer: ${never.join(" ")}`;
+    return paths.some(([path, { ended }]) => ended > (before.get(path) ?? 0) + 1) ? "" : "nothing was asked twice";
+  }
+
+  now(): Map<string, number> {
+    return new Map([...this.paths].map(([path, { ended }]) => [path, ended]));
+  }
+
+  ended(path: string): number {
+    return this.paths.get(path)?.ended ?? 0;
+  }
+
+  private count(url: string, ended: number): void {
+    const { pathname } = new URL(url);
+    if (pathname === "/v1/changes") return; // never ends
+    this.paths.set(pathname, { ended: this.ended(pathname) + ended });
+  }
+}
+
+const traffic = new WeakMap<Page, Traffic>();
+
+/** Until the page is as it stays: the place is that of its heading, all that it asks for has come, and one of the questions that it
+ * repeats was answered twice more. No time is waited for: a busy machine takes longer. */
+export async function settled(page: Page): Promise<void> {
+  const seen = traffic.get(page)!;
+  const before = seen.now();
+  await expect.poll(() => seen.missing(before), { timeout: 40_000 }).toBe("");
+  await framed(page);
+}
+
+/** Until the page has asked for `path` and been answered `times` more. */
+export async function answered(page: Page, path: string, times: number): Promise<void> {
+  const seen = traffic.get(page)!;
+  const before = seen.ended(path);
+  await expect.poll(() => seen.ended(path), { timeout: 40_000 }).toBeGreaterThanOrEqual(before + times);
+  await framed(page);
+}
+
+/** What has come is drawn. */
+function framed(page: Page): Promise<void> {
+  return page.evaluate(async () => {
+    for (let i = 0; i < 3; i++) await new Promise((done) => requestAnimationFrame(done));
+  });
+}
+
+/** Goes to another place of the same page, of which the browser says nothing: only the heading shows that it is there. */
+export async function goTo(page: Page, url: string, heading: string): Promise<void> {
+  await page.goto(url);
+  await expect.poll(() => page.getByRole("heading", { level: 1 }).allInnerTexts()).toEqual([heading]);
+}
 
 afterEach(async () => {
   const complaints = opened.flatMap((one) => one.complaints);
@@ -136,6 +211,7 @@ export async function open(url: string, options: BrowserContextOptions = {}, exp
     if (new URL(request.url()).hostname !== "127.0.0.1") complaints.push(`asks ${request.url()}`);
   });
   opened.push({ page, complaints });
+  traffic.set(page, new Traffic(page));
   await page.addInitScript(watchShifts);
   await page.goto(url);
   return page;
@@ -160,31 +236,56 @@ export const phone: BrowserContextOptions = { viewport: { width: 390, height: 84
 
 interface Shifting {
   shifts: { value: number; what: string }[];
+  noteShifts: () => void; // those that the browser has not told yet
 }
 
 /** In the page, from its beginning: notes what moves though nobody has done anything. */
 function watchShifts(): void {
   type Shift = PerformanceEntry & { value: number; hadRecentInput: boolean; sources: { node: Node | null }[] };
   const shifts: Shifting["shifts"] = ((window as unknown as Shifting).shifts = []);
-  new PerformanceObserver((list) => {
-    for (const entry of list.getEntries() as Shift[]) {
+  const note = (entries: PerformanceEntryList) => {
+    for (const entry of entries as Shift[]) {
       if (entry.hadRecentInput) continue;
       const what = entry.sources.map(({ node }) => (node instanceof Element ? node.outerHTML : node?.textContent ?? "").slice(0, 120)).join(" | ");
       shifts.push({ value: entry.value, what });
     }
-  }).observe({ type: "layout-shift", buffered: true });
+  };
+  const observer = new PerformanceObserver((list) => note(list.getEntries()));
+  observer.observe({ type: "layout-shift", buffered: true });
+  (window as unknown as Shifting).noteShifts = () => note(observer.takeRecords());
 }
 
 /** What has moved so far is forgotten: of interest is what comes now. */
 export async function forgetShifts(page: Page): Promise<void> {
-  await page.evaluate(() => ((window as unknown as Shifting).shifts.length = 0));
+  await page.evaluate(() => {
+    const { shifts, noteShifts } = window as unknown as Shifting;
+    noteShifts();
+    shifts.length = 0;
+  });
 }
 
 /** Nothing has jumped: their sum is far below the 0.1 that is called good. */
 export async function checkStill(page: Page): Promise<void> {
-  const shifts = await page.evaluate(() => (window as unknown as Shifting).shifts);
+  await framed(page);
+  const shifts = await page.evaluate(() => {
+    const { shifts, noteShifts } = window as unknown as Shifting;
+    noteShifts();
+    return shifts;
+  });
   const sum = shifts.reduce((before, shift) => before + shift.value, 0);
   expect(sum, `what has moved: ${JSON.stringify(shifts.filter((shift) => shift.value > 0.001))}`).toBeLessThan(0.02);
+}
+
+/** The time of the processor, in ms, that the page's own thread takes for something. */
+export async function cpuOf(page: Page, work: () => Promise<void>): Promise<number> {
+  const session = await page.context().newCDPSession(page);
+  await session.send("Performance.enable", { timeDomain: "threadTicks" });
+  const spent = async () => (await session.send("Performance.getMetrics")).metrics.find(({ name }) => name === "TaskDuration")!.value * 1000;
+  const before = await spent();
+  await work();
+  const after = await spent();
+  await session.detach();
+  return after - before;
 }
 
 /** With the keyboard alone. */
@@ -221,4 +322,11 @@ export async function checkFits(page: Page): Promise<void> {
 
 export function reaction(page: Page, item: string, kind: string) {
   return page.locator(`[data-item="${item}"] [data-kind="${kind}"]`);
+}
+
+/** As many likes as are chosen, after the page has asked. */
+export async function goViral(page: Page, item: string): Promise<void> {
+  await expect.poll(() => reaction(page, item, "like").isEnabled()).toBe(true);
+  await page.locator(`[data-item="${item}"]`).getByRole("button", { name: "Go viral" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: /^Send [\d,]+ likes$/ }).click();
 }

@@ -36,7 +36,7 @@ it("is a feed that works though its chart cannot be loaded", async () => {
   await failing(page, /\/page\/chart-.*js$/, 404);
   await page.goto(tallyd.url);
   await expect.poll(() => page.getByText("The chart could not be loaded").count()).toBe(1);
-  await expect.poll(() => page.locator('[data-item="post-cat"] [data-kind="like"]').isEnabled()).toBe(true);
+  await expect.poll(() => page.locator('[data-item="tally-demo:post-cat"] [data-kind="like"]').isEnabled()).toBe(true);
 });
 
 it("works in a browser that may not remember anything", async () => {
@@ -45,10 +45,10 @@ it("works in a browser that may not remember anything", async () => {
   await page.goto(tallyd.url);
   await page.getByLabel("You are").fill("ben");
   await page.keyboard.press("Enter");
-  const like = page.locator('[data-item="post-aurora"] [data-kind="like"]');
+  const like = page.locator('[data-item="tally-demo:post-aurora"] [data-kind="like"]');
   await expect.poll(() => like.isEnabled()).toBe(true);
   await like.click();
-  await expect.poll(() => tallyd.call("GET", "/v1/items/post-aurora/reactions/ben")).toMatchObject({ reaction: "like" });
+  await expect.poll(() => tallyd.call("GET", "/v1/items/tally-demo:post-aurora/reactions/tally-demo:ben")).toMatchObject({ reaction: "like" });
   await page.getByRole("button", { name: /Theme/ }).click();
   await expect.poll(() => page.evaluate(() => document.documentElement.dataset.theme)).toBe("light");
 });

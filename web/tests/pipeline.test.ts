@@ -2,10 +2,10 @@
 
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { checkAccess, checkFits, checkStill, failing, fieldTime, open, phone, tabTo, Tallyd } from "./lab";
+import { checkAccess, checkFits, checkStill, failing, fieldTime, goTo, open, phone, settled, tabTo, Tallyd } from "./lab";
 import { refuse } from "./lively";
 
-const FAILS_WITHIN_MS = 60_000; // five retries take half a minute
+const FAILS_WITHIN_MS = 120_000; // five retries take half a minute
 const hostile = `coupon:<img src=x onerror=alert(1)>"'/..%2f`;
 let tallyd: Tallyd;
 let other: Tallyd; // one on which everything is given up
@@ -28,11 +28,21 @@ const events = (page: Page) => page.getByRole("table", { name: "Events" });
 const rows = (page: Page) => events(page).locator('[role="row"]');
 
 describe("events", () => {
-  // First: they are tried again for half a minute only.
+  // They are tried again for half a minute only: there are new ones until one was seen.
   it("that the store refuses are tried again, and it is told when and why", async () => {
-    const page = await open(at("/RETRYING"));
-    await expect.poll(() => events(page).innerText()).toMatch(/coupon:spring[^]*retry \d (in \d|just now|\d)[^]*no more than 1,000 coupons/);
-    await checkAccess(page);
+    const refusing = await Tallyd.start("--flush-interval", "100ms");
+    try {
+      await refuse(refusing);
+      const page = await open(`${refusing.url}/#/pipeline/RETRYING`);
+      await expect.poll(async () => {
+        await refusing.lines([{ op: "add", id: "coupon:spring", delta: 40 }]);
+        return (await events(page).allInnerTexts()).join();
+      }, { interval: 500 }).toMatch(/coupon:spring[^]*retry \d (in \d|just now|\d)[^]*no more than 1,000 coupons/);
+      await checkAccess(page);
+      await page.close(); // before the server goes
+    } finally {
+      await refusing.stop();
+    }
   });
 
   it("are found by state and counter, with the keyboard alone", async () => {
@@ -46,6 +56,14 @@ describe("events", () => {
     await expect.poll(() => events(page).innerText()).toContain("+41");
     await page.getByRole("group", { name: "State" }).getByRole("button", { name: "FAILED" }).click();
     await expect.poll(() => page.getByText("No such events").count()).toBe(1);
+  });
+
+  it("have no list of a name that there is not", async () => {
+    const page = await open(at("/dlq"));
+    await expect.poll(() => page.getByRole("link", { name: "Dead letters" }).getAttribute("aria-current")).toBe("true");
+    await goTo(page, at("/nonsense"), "There is no such list");
+    expect(await events(page).count()).toBe(0);
+    await goTo(page, at("/FAILED"), "Pipeline");
   });
 
   it("are found by time", async () => {
@@ -72,6 +90,15 @@ describe("dead letters", () => {
     await expect.poll(async () => (await letters(other)).length, { timeout: FAILS_WITHIN_MS }).toBe(3);
   }, 2 * FAILS_WITHIN_MS + 5000);
 
+  it("are told on the overview, which is not well then", async () => {
+    const page = await open(`${tallyd.url}/#/overview`);
+    const health = page.getByRole("region", { name: "Health" });
+    await expect.poll(() => health.innerText()).toContain("4 dead letters wait for a decision");
+    expect(await health.innerText()).not.toContain("All is well");
+    await health.getByRole("link", { name: "4 dead letters wait" }).click();
+    await expect.poll(() => list(page).getByRole("row").count()).toBe(5);
+  });
+
   it("are counted where the list is, and can be looked into", async () => {
     const page = await open(at(""));
     await page.getByRole("link", { name: "Dead letters 4" }).click();
@@ -80,7 +107,7 @@ describe("dead letters", () => {
     await expect.poll(() => dialog.innerText()).toMatch(/coupon:spring[^]*\+40[^]*no more than 1,000 coupons[^]*[0-9a-f]{20}/);
     await checkAccess(page);
     await dialog.getByRole("button", { name: "Close" }).click();
-    expect(await page.evaluate(() => document.activeElement?.textContent)).toBe("Inspect");
+    await expect.poll(() => page.evaluate(() => document.activeElement?.textContent)).toBe("Inspect");
   });
 
   it("with hostile names are text, also when they are looked into", async () => {
@@ -100,7 +127,7 @@ describe("dead letters", () => {
     await page.goto(at("/dead-letters"));
     await expect.poll(() => list(page).getByRole("row").count()).toBe(5);
     await expect.poll(() => page.getByRole("link", { name: "Dead letters 4" }).count()).toBe(1);
-    await page.waitForTimeout(600);
+    await settled(page);
     await checkStill(page);
     await page.getByLabel("Choose coupon:summer").check();
     await checkAccess(page);
@@ -139,10 +166,11 @@ describe("dead letters", () => {
     tallyd.sql("DROP TRIGGER refuse");
     await page.getByLabel("Choose coupon:winter").check();
     await page.getByRole("button", { name: "Try 1 chosen again" }).click();
+    expect(await page.getByRole("dialog").getByRole("button", { name: "Try again" }).getAttribute("class")).not.toContain("text-bad"); // nothing is lost by it
     await confirm(page, "Try again");
     await expect.poll(() => page.getByText("1 is tried again").count()).toBe(1);
     await expect.poll(() => tallyd.sql("SELECT value FROM counters WHERE id = 'coupon:winter'").trim()).toBe("42");
-    expect((await letters()).map((one) => one.counter)).toEqual([hostile]);
+    await expect.poll(async () => (await letters()).map((one) => one.counter)).toEqual([hostile]);
   });
 
   it("are counted after all when the store takes them, or all", async () => {
@@ -157,10 +185,11 @@ describe("dead letters", () => {
     const page = await open(`${other.url}/#/pipeline/dead-letters`);
     await page.getByRole("button", { name: "Discard all" }).click();
     expect(await page.getByRole("dialog").innerText()).toContain("Discard all?");
+    expect(await page.getByRole("dialog").getByRole("button", { name: "Discard" }).getAttribute("class")).toContain("text-bad");
     await confirm(page, "Discard");
     await expect.poll(() => page.getByText("All are discarded").count()).toBe(1);
     await expect.poll(() => page.getByText("No dead letters").count()).toBe(1);
-    expect(await letters(other)).toEqual([]);
+    await expect.poll(() => letters(other)).toEqual([]);
     expect(other.sql("SELECT count(*) FROM counters WHERE id LIKE 'coupon:%' AND value <> 0").trim()).toBe("0");
   });
 

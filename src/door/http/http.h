@@ -54,6 +54,7 @@ struct http_options {
     struct samples *samples;       /* borrowed; NULL: there is no /v1/figures */
     const char *version;
     int64_t started_ms; /* wall clock */
+    bool has_demo;      /* the web page offers its demo; says /v1/status */
 };
 
 #define HTTP_OPTIONS_DEFAULT                                                                  \

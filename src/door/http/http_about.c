@@ -282,7 +282,8 @@ static void answer_status(struct http_call *call, struct op *ops)
     http_text_string(body, slice_of(http_door_options(http)->version));
     HTTP_TEXT(body, ",\"started\":");
     http_text_time(body, http_door_options(http)->started_ms);
-    http_text_printf(body, ",\"workers\":%u", http_door_workers(http));
+    http_text_printf(body, ",\"workers\":%u,\"demo\":%s", http_door_workers(http),
+                     http_door_options(http)->has_demo ? "true" : "false");
     write_kinds(body, service->kinds);
     write_hot(body, &hot);
     write_pipeline(body, &pipeline);

@@ -39,14 +39,24 @@ static size_t write_number(uint64_t number, char to[FANOUT_PREFIX_BYTES])
     return (size_t)snprintf(to, FANOUT_PREFIX_BYTES, "id: %llu\n", (unsigned long long)number);
 }
 
+/* Is there no such counter? An item that nobody reacted to has 0 of each kind. */
+static bool is_missing(const struct http_worker *worker, const struct op *op)
+{
+    struct slice item;
+    uint8_t kind;
+    return op->code == ERR_NOT_FOUND && !kinds_split(worker->service->kinds, op->id, &item, &kind);
+}
+
 /* data: {...}, and the empty line that ends an event. */
-static void write_event(struct http_worker *worker, struct http_text *to, struct slice id,
-                        const struct number *value)
+static void write_event(struct http_worker *worker, struct http_text *to, const struct op *op)
 {
     HTTP_TEXT(to, "data: {\"id\":");
-    http_text_string(to, id);
+    http_text_string(to, op->id);
     HTTP_TEXT(to, ",\"value\":");
-    http_text_number(to, value);
+    if (is_missing(worker, op))
+        HTTP_TEXT(to, "null");
+    else
+        http_text_number(to, &op->value);
     HTTP_TEXT(to, ",\"as_of\":\"");
     http_text_add(to, http_clock_time(&worker->clock));
     HTTP_TEXT(to, "\"}\n\n");
@@ -59,7 +69,7 @@ static void write_change(void *arg, const struct channel *channel, unsigned form
     (void)channel;
     (void)form;
     struct http_text text = {.bytes = *to};
-    write_event(changes->worker, &text, op->id, &op->value);
+    write_event(changes->worker, &text, op);
     *to = text.bytes;
 }
 
@@ -218,7 +228,7 @@ static void answer_begin(struct http_call *call, struct op *ops)
     for (uint64_t i = 0; i < call->number; i++) {
         bool is_known = ops[i].code == ERR_OK || ops[i].code == ERR_NOT_FOUND;
         worker->body.bytes.size = 0;
-        write_event(worker, &worker->body, ops[i].id, &ops[i].value);
+        write_event(worker, &worker->body, &ops[i]);
         if (is_known) {
             char number[FANOUT_PREFIX_BYTES];
             size_t size = write_number(++client->feed.number, number);

@@ -2,6 +2,7 @@
  * thread of the desk: proof, history, the pipeline. */
 #include <string.h>
 
+#include "base/decimal.h"
 #include "base/uuid.h"
 #include "door/http/http_door.h"
 #include "door/http/http_handlers.h"
@@ -280,6 +281,89 @@ void http_counter_at(struct http_call *call)
     }
     struct page_job *job = new_job(call, find_at, (struct slice){NULL, 0});
     job->time_ms = time_ms;
+    hand_in(call, job);
+}
+
+/* ---- values over time ---- */
+
+#define POINTS_DEFAULT 25u
+#define POINTS_MAX     500u
+
+static void write_moment(struct page_job *job, const struct desk_moment *moment)
+{
+    struct http_text *to = next_thing(job);
+    HTTP_TEXT(to, "{\"time\":");
+    http_text_time(to, moment->time_ms);
+    HTTP_TEXT(to, ",\"value\":");
+    if (moment->exists)
+        http_text_number(to, &moment->value);
+    else
+        HTTP_TEXT(to, "null");
+    HTTP_TEXT(to, "}");
+}
+
+/* Evenly spread, the first at `since`, the last at `until`. */
+static void spread_moments(const struct page_job *job, struct desk_moment *moments)
+{
+    int64_t first_ms = job->filter.since_ms;
+    int64_t span_ms = job->filter.until_ms - first_ms;
+    int64_t steps = job->limit - 1;
+    for (int64_t i = 0; i <= steps; i++)
+        moments[i] = (struct desk_moment){.time_ms = first_ms + span_ms / steps * i +
+                                                     span_ms % steps * i / steps,
+                                          .value = number_of(0)};
+}
+
+static enum err find_values(struct http_job *base, struct desk_seat *seat, struct error *error)
+{
+    struct page_job *job = (struct page_job *)base;
+    struct desk_moment moments[POINTS_MAX];
+    spread_moments(job, moments);
+    enum err err = desk_values_at(seat, http_job_argument(base), moments, job->limit, error);
+    HTTP_TEXT(&base->text, "{\"id\":");
+    http_text_string(&base->text, http_job_argument(base));
+    HTTP_TEXT(&base->text, ",\"values\":[");
+    bool is_complete = true;
+    for (uint32_t i = 0; i < job->limit; i++) {
+        if (!err && moments[i].is_known)
+            write_moment(job, &moments[i]);
+        is_complete = is_complete && moments[i].is_known;
+        number_done(&moments[i].value);
+    }
+    http_text_printf(&base->text, "],\"complete\":%s", is_complete ? "true" : "false");
+    return err;
+}
+
+static bool read_points(struct http_call *call, struct slice text, uint32_t *ret_points)
+{
+    uint64_t points = POINTS_DEFAULT;
+    bool is_number = !text.data || decimal_parse_unsigned(text, &points);
+    *ret_points = (uint32_t)points;
+    if (is_number && points >= 2 && points <= POINTS_MAX)
+        return true;
+    http_call_fail(call, HTTP_PROBLEM_INVALID, "points: not a whole number from 2 to %u",
+                   POINTS_MAX);
+    return false;
+}
+
+void http_counter_values(struct http_call *call)
+{
+    static const char *const names[] = {"since", "until", "points", NULL};
+    struct slice values[3];
+    struct store_life_filter filter = {0};
+    uint32_t points;
+    if (!check_counter(call, call->args[0]) || !http_call_query(call, names, values) ||
+        !read_time(call, "since", values[0], &filter.since_ms) ||
+        !read_time(call, "until", values[1], &filter.until_ms) ||
+        !read_points(call, values[2], &points))
+        return;
+    if (!values[0].data || !values[1].data || filter.since_ms >= filter.until_ms) {
+        http_call_fail(call, HTTP_PROBLEM_INVALID, "since and a later until are needed");
+        return;
+    }
+    struct page_job *job = new_job(call, find_values, (struct slice){NULL, 0});
+    job->filter = filter;
+    job->limit = points;
     hand_in(call, job);
 }
 

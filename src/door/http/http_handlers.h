@@ -29,6 +29,7 @@ http_handle_fn http_batch;
 http_handle_fn http_counter_recount;
 http_handle_fn http_counter_events;
 http_handle_fn http_counter_at;
+http_handle_fn http_counter_values;
 http_handle_fn http_item_history;
 http_handle_fn http_user_reactions;
 http_handle_fn http_lives;

@@ -136,6 +136,10 @@ static const struct schema schemas[] = {
     {"CounterAt",
      CLOSED("\"id\",\"time\",\"value\",\"as_of\"",
             "\"id\":" STRING ",\"time\":" TIME_0 ",\"value\":" DIGITS ",\"as_of\":" TIME)},
+    {"CounterValues", CLOSED("\"id\",\"values\",\"complete\",\"as_of\"",
+                             "\"id\":" STRING ",\"values\":" LIST(
+                                 REF("CounterValue")) ",\"complete\":" BOOLEAN ",\"as_of\":" TIME)},
+    {"CounterValue", CLOSED("\"time\",\"value\"", "\"time\":" TIME_0 ",\"value\":" TEXT_0)},
     {"Recount",
      CLOSED("\"id\",\"value\",\"recount\",\"base\",\"discarded\",\"events\",\"agrees\",\"as_of\"",
             "\"id\":" STRING ",\"value\":" DIGITS ",\"recount\":" DIGITS ",\"base\":" DIGITS
@@ -230,12 +234,12 @@ static const struct schema schemas[] = {
     {"AuditPage", PAGE("audits", REF("Audit"))},
 
     {"Status",
-     "{\"type\":\"object\",\"required\":[\"version\",\"started\",\"workers\",\"kinds\","
+     "{\"type\":\"object\",\"required\":[\"version\",\"started\",\"workers\",\"demo\",\"kinds\","
      "\"counters\",\"items\",\"members\",\"hot\",\"pipeline\",\"http\",\"forms\",\"disk\","
      "\"parts\",\"ack\","
      "\"as_of\"],"
      "\"properties\":{\"version\":" STRING ",\"started\":" TIME_0 ",\"workers\":" WHOLE
-     ",\"kinds\":" LIST(
+     ",\"demo\":" BOOLEAN ",\"kinds\":" LIST(
          STRING) ",\"counters\":" WHOLE ",\"items\":" WHOLE ",\"members\":" WHOLE
                  ",\"users\":" WHOLE ",\"keys\":" WHOLE
                  ",\"hot\":{\"type\":\"object\"},\"pipeline\":{"
@@ -315,6 +319,7 @@ static const struct parameter parameters[] = {
     {"counter", NAME, "Of this counter or item only"},
     {"since", MOMENT, "Not before this time; of figures: after it"},
     {"until", MOMENT, "Not after this time"},
+    {"points", "{\"type\":\"integer\",\"minimum\":2,\"maximum\":500}", "So many; 25"},
     {"verbose", STRING, "Says what was looked at"},
 };
 

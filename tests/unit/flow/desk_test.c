@@ -439,6 +439,50 @@ TEST(at_its_limits_a_question_is_answered)
     pipe_free(pipe);
 }
 
+struct moments {
+    struct slice id;
+    struct desk_moment moments[7];
+    enum err err;
+};
+
+static void ask_values_at(struct desk_seat *seat, void *arg)
+{
+    struct moments *asked = arg;
+    struct error error;
+    asked->err = desk_values_at(seat, asked->id, asked->moments, 7, &error);
+}
+
+/* Waits until the clock has moved on. */
+static int64_t next_moment(void)
+{
+    int64_t now = env_wall_ms(env_system());
+    while (env_wall_ms(env_system()) < now + 2)
+        pipe_nap();
+    return now;
+}
+
+TEST(values_at_many_times_are_found_in_one_pass)
+{
+    struct pipe *pipe = pipe_new();
+    struct moments asked = {.id = SLICE("views")};
+    asked.moments[0].time_ms = env_wall_ms(env_system()) - 60000;
+    for (int i = 1; i < 6; i++) {
+        pipe_add(pipe, "views", 10);
+        asked.moments[i].time_ms = next_moment();
+    }
+    asked.moments[6].time_ms = asked.moments[5].time_ms + 3600000;
+    pipe_settle(pipe);
+    pipe_at_desk(pipe, ask_values_at, &asked);
+    assert_int_equal(asked.err, ERR_OK);
+    for (int i = 0; i < 7; i++) {
+        assert_true(asked.moments[i].is_known);
+        assert_int_equal(asked.moments[i].exists, i > 0);
+        assert_int_equal(asked.moments[i].value.small, i == 6 ? 50 : 10 * i);
+        number_done(&asked.moments[i].value);
+    }
+    pipe_free(pipe);
+}
+
 /* --- all there is --- */
 
 enum { COUNTERS = 300 };
@@ -582,6 +626,7 @@ RUN(cmocka_unit_test(a_job_is_run_and_its_end_is_told),
     cmocka_unit_test(a_value_at_a_time_is_the_sum_until_then),
     cmocka_unit_test(a_question_that_makes_no_sense_is_refused_with_a_text),
     cmocka_unit_test(at_its_limits_a_question_is_answered),
+    cmocka_unit_test(values_at_many_times_are_found_in_one_pass),
     cmocka_unit_test(a_scan_shows_everything_once_with_its_value_of_now_hot_or_cold),
     cmocka_unit_test(what_was_deleted_is_not_shown),
     cmocka_unit_test(a_users_items_are_those_held_now))

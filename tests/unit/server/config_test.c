@@ -410,6 +410,25 @@ TEST(settings_that_make_no_sense_together_are_refused)
     assert_says("--data: ");
 }
 
+TEST(the_demo_is_for_one_node_on_loopback_without_a_password)
+{
+    assert_int_equal(flags(STRINGS("tallyd")), ERR_OK);
+    assert_true(config_has_demo(&config));
+    assert_int_equal(flags(STRINGS("tallyd", "--demo", "off")), ERR_OK);
+    assert_false(config_has_demo(&config));
+    assert_int_equal(load(STRINGS("tallyd"), STRINGS("TALLY_PASSWORD=sesame")), ERR_OK);
+    assert_false(config_has_demo(&config));
+    assert_int_equal(load(STRINGS("tallyd", "--demo", "on"), STRINGS("TALLY_PASSWORD=sesame")),
+                     ERR_OK);
+    assert_true(config_has_demo(&config));
+    assert_int_equal(flags(STRINGS("tallyd", "--insecure", "--http", "0.0.0.0:3001")), ERR_OK);
+    assert_false(config_has_demo(&config));
+    assert_int_equal(flags(STRINGS("tallyd", "--hot", "redis://h:1", "--log", "redis-stream://h:1",
+                                   "--store", "postgres://h/db")),
+                     ERR_OK);
+    assert_false(config_has_demo(&config));
+}
+
 /* --- reload ------------------------------------------------------------------ */
 
 static char changes[1024];
@@ -593,6 +612,7 @@ RUN(cmocka_unit_test(the_defaults_are_those_of_the_table),
     cmocka_unit_test(a_password_file_without_a_password_is_refused),
     cmocka_unit_test(a_password_has_512_bytes_at_most),
     cmocka_unit_test(settings_that_make_no_sense_together_are_refused),
+    cmocka_unit_test(the_demo_is_for_one_node_on_loopback_without_a_password),
     cmocka_unit_test(three_urls_make_many_nodes_and_have_to_fit_together),
     cmocka_unit_test(the_password_of_a_url_is_not_shown),
     cmocka_unit_test(an_update_takes_what_may_change_and_tells_of_everything),

@@ -43,6 +43,7 @@ it("sends as many likes as are wanted, each by another user, few requests at a t
   await vi.advanceTimersByTimeAsync(5000);
   expect(burst.state).toMatchObject({ sent: 42_001, failed: 0, isOver: true });
   expect(new Set(batches.flatMap(({ users }) => users)).size).toBe(42_001);
+  expect(batches.flatMap(({ users }) => users).every((user) => user.startsWith("tally-demo:crowd-"))).toBe(true);
   expect(new Set(batches.map(({ key }) => key)).size).toBe(batches.length);
   expect(most).toBe(4);
 });
@@ -75,6 +76,17 @@ it("ends when somebody stops it", async () => {
   expect(burst.state).toMatchObject({ sent: 20_000, isOver: true });
   expect(burst.state!.problem).toBeUndefined();
   expect(endOf(burst.state!)).toBe("Stopped.");
+});
+
+it("is over and forgotten when its end was waited for", async () => {
+  serve();
+  burst.start("post", 1_000_000);
+  await vi.advanceTimersByTimeAsync(75);
+  const ended = burst.end();
+  expect(burst.state).toBeDefined();
+  await vi.advanceTimersByTimeAsync(1000);
+  await ended;
+  expect([burst.state, underWay]).toEqual([undefined, 0]);
 });
 
 it("is done though some of it was refused", () => {

@@ -4,6 +4,7 @@
 
 import { useSyncExternalStore } from "react";
 import { api, asProblem, newKey, type Problem } from "./api";
+import { demoId } from "./demo";
 
 export interface BurstState {
   item: string;
@@ -49,7 +50,7 @@ async function sendBatch(lines: string, signal: AbortSignal): Promise<number> {
 
 /** Until all are sent, the signal is given, or the server refuses. */
 async function runBurst(item: string, wanted: number, signal: AbortSignal, onState: (state: BurstState) => void): Promise<void> {
-  const crowd = `crowd-${Math.random().toString(36).slice(2, 8)}`;
+  const crowd = demoId(`crowd-${Math.random().toString(36).slice(2, 8)}`);
   const started = performance.now();
   const state: BurstState = { item, wanted, sent: 0, failed: 0, perSecond: 0, isOver: false };
   let next = 0;
@@ -80,6 +81,7 @@ async function runBurst(item: string, wanted: number, signal: AbortSignal, onSta
 
 class Burst {
   private stopping: AbortController | undefined;
+  private running: Promise<void> = Promise.resolve();
   private listeners = new Set<() => void>();
   state: BurstState | undefined;
 
@@ -87,11 +89,18 @@ class Burst {
     this.stop();
     const stopping = new AbortController();
     this.stopping = stopping;
-    void runBurst(item, wanted, stopping.signal, (state) => this.stopping === stopping && this.set(state));
+    this.running = runBurst(item, wanted, stopping.signal, (state) => this.stopping === stopping && this.set(state));
   }
 
   stop(): void {
     this.stopping?.abort();
+  }
+
+  /** Stops it, and forgets it once nothing is under way any more. */
+  async end(): Promise<void> {
+    this.stop();
+    await this.running;
+    this.forget();
   }
 
   /** It is over, and nobody wants to read about it any more. */

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { joined, last, noSamples, recent } from "./figures";
+import { joined, last, noSamples, recent, unknownNow } from "./figures";
 
 it("puts newer samples behind those that are there", () => {
   const first = joined(noSamples(), { time: [1, 2], writes: [10, 20] });
@@ -31,4 +31,13 @@ it("counts seconds and not samples: while the server was down there were none", 
 it("begins anew when the server's clock was set back", () => {
   const all = joined(joined(noSamples(), { time: [5000, 6000] }), { time: [2000, 3000] });
   expect(all.time).toEqual([2000, 3000]);
+});
+
+it("does not go on with the newest sample while the server is away", () => {
+  const before = joined(noSamples(), { time: [1000, 2000], writes: [10, 20] });
+  const away = unknownNow(before);
+  expect([last(before, "writes"), last(away, "writes")]).toEqual([20, null]);
+  expect(unknownNow(away)).toBe(away);
+  const back = joined(away, { time: [9000], writes: [0] });
+  expect(back.writes).toEqual([10, 20, null, 0]);
 });

@@ -20,6 +20,7 @@ interface Answer {
 const KEPT = 3600;
 const EVERY_MS = 1000;
 const CLOCKS_AGREE_MS = 2000;
+const LATE_MS = 10_000; // what it was so long ago is not what it is now
 
 export function noSamples(): Samples {
   return Object.fromEntries(columns.map((column) => [column, []])) as unknown as Samples;
@@ -38,6 +39,12 @@ export function joined(before: Samples, newer: Partial<Samples>): Samples {
   return next;
 }
 
+/** Nobody knows what is now: the newest sample says so until there is one again. */
+export function unknownNow(samples: Samples): Samples {
+  const time = samples.time.at(-1);
+  return time === undefined || time === null || last(samples, "writes") === null ? samples : joined(samples, { time: [time + 1] });
+}
+
 export function last(samples: Samples, column: Column): number | null {
   return samples[column].at(-1) ?? null;
 }
@@ -52,7 +59,7 @@ export function recent(samples: Samples, seconds: number): Samples {
   return next;
 }
 
-const loadFigures = (since: number | null, signal: AbortSignal) => call<Answer>(`/v1/figures${query({ since })}`, { signal });
+const loadFigures = (since: number | null, signal: AbortSignal) => call<Answer>(`/v1/figures${query({ since })}`, { signal, timeoutMs: LATE_MS });
 
 /** The last `seconds`, though the clock here may be wrong: how late it is there, the first answer says. */
 async function loadRecent(seconds: number, signal: AbortSignal): Promise<Answer> {
@@ -78,7 +85,7 @@ export function useFigures(seconds?: number): { samples: Samples; problem: Probl
         if (!stop.signal.aborted) setState(({ samples }) => ({ samples: joined(samples, answer.columns) }));
       } catch (error) {
         if (stop.signal.aborted) return;
-        setState(({ samples }) => ({ samples, problem: asPassing(error) }));
+        setState(({ samples }) => ({ samples: unknownNow(samples), problem: asPassing(error) }));
       }
       timer = setTimeout(round, EVERY_MS);
     };

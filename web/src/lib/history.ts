@@ -1,7 +1,7 @@
 // What a counter was: as it was seen since the page was opened, or as the log has it.
 
 import { useCallback, useEffect, useRef, useState } from "react";
-import { asPassing, asProblem, call, LONG_MS, path, Problem, query } from "./api";
+import { asPassing, asProblem, call, LONG_MS, path, query, type Problem } from "./api";
 
 export interface Point {
   time: number; // in milliseconds
@@ -19,20 +19,29 @@ export type PastSpan = keyof typeof pastSpans;
 
 const EVERY_MS = 1000;
 const KEPT = 3600;
-const POINTS = 25; // the server reads the log for each
+const LATE_MS = 2500;
+const POINTS = 61;
 const AGAIN_MS = 2000;
 
-/** One sample a second while it is looked at, also when nothing moves. */
-export function useWatched(id: string, live: string | null | undefined): Point[] {
+/** Behind those that are there; a browser that takes no samples for a while leaves a gap, and not a line. */
+export function watchedWith(before: Point[], point: Point): Point[] {
+  const last = before.at(-1);
+  const isLate = last !== undefined && point.time - last.time > LATE_MS;
+  return [...before, ...(isLate ? [{ time: last.time + 1, value: null }] : []), point].slice(-KEPT);
+}
+
+/** One sample a second while it is looked at, also when nothing moves; `isKnown`: `live` is what it is now. */
+export function useWatched(id: string, live: string | null | undefined, isKnown: boolean): Point[] {
   const [points, setPoints] = useState<Point[]>([]);
-  const latest = useRef(live);
-  latest.current = live;
+  const latest = useRef({ live, isKnown });
+  latest.current = { live, isKnown };
   useEffect(() => {
     setPoints([]);
     const take = () => {
-      if (latest.current === undefined) return;
-      const point = { time: Date.now(), value: latest.current === null ? null : Number(latest.current) };
-      setPoints((before) => [...before, point].slice(-KEPT));
+      const now = latest.current;
+      if (now.live === undefined) return;
+      const point = { time: Date.now(), value: now.live === null || !now.isKnown ? null : Number(now.live) };
+      setPoints((before) => watchedWith(before, point));
     };
     const timer = setInterval(take, EVERY_MS);
     return () => clearInterval(timer);
@@ -46,12 +55,6 @@ export function pointsOf(past: Point[], watched: Point[]): Point[] {
   return [...past, ...watched.filter((point) => point.time > end)];
 }
 
-/** The moments of a span, evenly spread, the newest last. */
-export function momentsOf(span: PastSpan, now: number): number[] {
-  const { s } = pastSpans[span];
-  return s === 0 ? [] : Array.from({ length: POINTS }, (_, i) => now - (s * 1000 * (POINTS - 1 - i)) / (POINTS - 1));
-}
-
 export interface Past {
   points: Point[];
   /** What is missing, and why. */
@@ -59,52 +62,48 @@ export interface Past {
   problem?: Problem;
 }
 
-/** null = there was no such counter then; undefined = the log does not reach back so far. */
-async function valueAt(id: string, time: number, signal: AbortSignal): Promise<string | null | undefined> {
-  try {
-    const { value } = await call<{ value: string }>(path("/v1/counters/", id, `/at${query({ time })}`), { signal, timeoutMs: LONG_MS });
-    return value;
-  } catch (error) {
-    if (error instanceof Problem && error.status === 404) return null;
-    if (error instanceof Problem && error.type === "/problems/out-of-range") return undefined;
-    throw error;
-  }
+interface Values {
+  values: { time: string; value: string | null }[];
+  complete: boolean;
 }
 
-/** Goes back in time, moment by moment, and tells what it has found so far. What fails for a while is asked again. */
-export async function readPast(id: string, moments: number[], signal: AbortSignal, tell: (past: Past) => void): Promise<void> {
-  let points: Point[] = [];
-  let note = "";
-  const left = [...moments];
-  while (left.length > 0 && !signal.aborted) {
-    const time = left.at(-1)!;
+function valuesOf(id: string, since: number, until: number, points: number, signal: AbortSignal): Promise<Values> {
+  return call<Values>(path("/v1/counters/", id, `/values${query({ since, until, points })}`), { signal, timeoutMs: LONG_MS });
+}
+
+/** null = there was no such counter then; undefined = the log does not reach back so far. */
+async function valueAt(id: string, time: number, signal: AbortSignal): Promise<string | null | undefined> {
+  return (await valuesOf(id, time - 1, time, 2, signal)).values.at(-1)?.value;
+}
+
+/** The values of a span, with one request; what fails for a while is asked again. */
+export async function readPast(id: string, span: PastSpan, signal: AbortSignal, tell: (past: Past) => void): Promise<void> {
+  const { s } = pastSpans[span];
+  while (s > 0 && !signal.aborted) {
+    const until = Date.now();
     try {
-      const value = await valueAt(id, time, signal);
-      if (value === undefined) {
-        tell({ points, note: "The log does not reach back any further." });
-        return;
-      }
-      left.pop();
-      points = [{ time, value: value === null ? null : Number(value) }, ...points];
-      if (value === null) note = "Where there is no line, it did not exist.";
-      if (!signal.aborted) tell({ points, note });
+      const { values, complete } = await valuesOf(id, until - s * 1000, until, POINTS, signal);
+      if (signal.aborted) return;
+      const points = values.map(({ time, value }) => ({ time: Date.parse(time), value: value === null ? null : Number(value) }));
+      const isYoung = points.some(({ value }) => value === null);
+      tell({ points, note: !complete ? "The log does not reach back any further." : isYoung ? "Where there is no line, it did not exist." : "" });
+      return;
     } catch (error) {
       if (signal.aborted) return;
       const problem = asPassing(error);
-      tell({ points, note, problem });
+      tell({ points: [], note: "", problem });
       if (!problem.mayTryAgain) return;
       await new Promise((done) => setTimeout(done, AGAIN_MS));
     }
   }
 }
 
-/** Drawn as it comes, the newest first. */
 export function usePast(id: string, span: PastSpan): Past {
   const [past, setPast] = useState<Past>({ points: [], note: "" });
   useEffect(() => {
     const stop = new AbortController();
     setPast({ points: [], note: "" });
-    void readPast(id, momentsOf(span, Date.now()).map(Math.round), stop.signal, setPast);
+    void readPast(id, span, stop.signal, setPast);
     return () => stop.abort();
   }, [id, span]);
   return past;

@@ -67,7 +67,7 @@ export interface Loaded<T> {
 
 const AGAIN_MS = 2000;
 
-/** Asks, and asks again every so often, or when the server was down. What comes late for another question is dropped. */
+/** Asks, and asks again every so often, or when the server was down; what is not there is not asked for again. What comes late for another question is dropped. */
 export function useLoaded<T>(load: (signal: AbortSignal) => Promise<T>, question: string, everyMs = 0): Loaded<T> {
   const [state, setState] = useState<{ question: string; data?: T; problem?: Problem }>({ question });
   const [turn, setTurn] = useState(0);
@@ -78,6 +78,7 @@ export function useLoaded<T>(load: (signal: AbortSignal) => Promise<T>, question
     let timer: ReturnType<typeof setTimeout> | undefined;
     const round = async () => {
       let isDown = false;
+      let isMissing = false;
       try {
         const data = await latest.current(stop.signal);
         if (!stop.signal.aborted) setState({ question, data });
@@ -85,9 +86,10 @@ export function useLoaded<T>(load: (signal: AbortSignal) => Promise<T>, question
         if (stop.signal.aborted) return;
         const problem = asPassing(error);
         isDown = problem.mayTryAgain;
+        isMissing = problem.status === 404;
         setState((before) => ({ question, data: before.question === question ? before.data : undefined, problem }));
       }
-      const waitMs = everyMs || (isDown ? AGAIN_MS : 0); // the page recovers by itself
+      const waitMs = isMissing ? 0 : everyMs || (isDown ? AGAIN_MS : 0); // the page recovers by itself
       if (waitMs && !stop.signal.aborted) timer = setTimeout(round, waitMs);
     };
     void round();

@@ -1,6 +1,7 @@
 // What the server says about itself.
 
 import { call } from "./api";
+import { figure } from "./format";
 import { useLoaded, type Loaded } from "./hooks";
 
 interface Part {
@@ -14,6 +15,7 @@ export interface Status {
   version: string;
   started: string;
   workers: number;
+  demo: boolean;
   kinds: string[];
   counters: number;
   items: number;
@@ -23,9 +25,15 @@ export interface Status {
   disk: { free_bytes: number; size_bytes: number } | null;
   resident_bytes: number;
   parts: Part[];
-  pipeline: { pending: number; succeeded: number; retrying: number; dead_letters: number } | null;
+  pipeline: { lag_is_estimated?: boolean; pending: number; succeeded: number; retrying: number; dead_letters: number } | null;
 }
 
-export function useStatus(everyMs = 0): Loaded<Status> {
-  return useLoaded((signal) => call<Status>("/v1/status", { signal }), "status", everyMs);
+/** How many events wait, as exactly as the server knows: it counts them only where nobody else writes to the log. */
+export function lagText(count: number, pipeline: Status["pipeline"] | undefined): string {
+  return count === 0 || pipeline?.lag_is_estimated === false ? figure(count) : `about ${figure(count)}`;
+}
+
+/** `again`: something else when it has to be asked anew. */
+export function useStatus(everyMs = 0, again = ""): Loaded<Status> {
+  return useLoaded((signal) => call<Status>("/v1/status", { signal }), `status ${again}`, everyMs);
 }

@@ -4,17 +4,19 @@ import { useMemo, useState } from "react";
 import { recent, useFigures, type Column, type Samples } from "../lib/figures";
 import { ago, bytes, compact, duration, exact, figure } from "../lib/format";
 import { Link } from "../lib/router";
-import { useStatus, type Status } from "../lib/status";
+import { useIsUp } from "../lib/up";
+import { lagText, useStatus, type Status } from "../lib/status";
 import { Badge, Card, Field, fieldLook, Trouble, Waiting, type Tone } from "../parts/basics";
 import { Chart, type Colour, type Line } from "../parts/chart";
 import { Icon } from "../parts/icons";
 import { useTrouble } from "../parts/notices";
 import { PageTitle } from "../parts/title";
 import { ms, newest } from "../parts/way";
+import { verdict } from "./verdict";
 
 const chartSpans = { "60": "the last minute", "600": "the last 10 minutes", "3600": "the last hour" };
 
-const SAMPLES_MS = 5000; // there is one a second; who is this late was down
+const SAMPLES_MS = 2500; // there is one a second: one that is so late was not taken
 
 /** To the minute: it stands in a narrow place. */
 function shortMoment(time: string): string {
@@ -33,16 +35,10 @@ const acks: Record<string, string> = {
 
 const partNames: Record<string, string> = { open: "Doors", hot: "Counters", log: "Log", store: "Store" };
 
-function verdict(parts: Status["parts"]): { tone: Tone; text: string } {
-  if (parts.some((part) => !part.ok && part.needed)) return { tone: "bad", text: "Writes are not possible" };
-  if (parts.some((part) => !part.ok)) return { tone: "warn", text: "Works, but a part is down" };
-  return { tone: "good", text: "All is well" };
-}
-
 const verdictLooks: Partial<Record<Tone, string>> = { good: "bg-good-soft text-good", warn: "bg-warn-soft text-warn", bad: "bg-bad-soft text-bad" };
 
-function Health({ status }: { status: Status | undefined }) {
-  const { tone, text } = status ? verdict(status.parts) : { tone: "plain" as const, text: "…" };
+function Health({ status, isUp }: { status: Status | undefined; isUp: boolean }) {
+  const { tone, text, to } = verdict(status, isUp);
   const rows: [string, string | undefined, string?][] = [
     ["Durability", status && status.ack, status && acks[status.ack]],
     ["Counters live in", status?.forms.hot],
@@ -56,14 +52,16 @@ function Health({ status }: { status: Status | undefined }) {
       <div className="flex min-h-23 flex-wrap items-center gap-x-6 gap-y-2 border-b border-line px-4 py-3 sm:min-h-16">
         <p className="flex items-center gap-3 font-semibold">
           <span className={`grid size-9 place-items-center rounded-full ${verdictLooks[tone] ?? "bg-raised text-soft"}`}><Icon name={tone === "good" ? "check" : "warning"} /></span>
-          {text}
+          {to ? <Link to={to} className="hover:underline">{text}</Link> : text}
         </p>
         <ul className="flex flex-wrap gap-2" aria-label="Parts">
           {status?.parts.map((part) => (
             <li key={part.name}>
-              <Badge tone={part.ok ? "good" : part.needed ? "bad" : "warn"}>
-                <Icon name={part.ok ? "check" : "warning"} className="size-3.5" />{partNames[part.name] ?? part.name}{part.ok ? "" : `: ${part.reason}`}
-              </Badge>
+              {isUp ? (
+                <Badge tone={part.ok ? "good" : part.needed ? "bad" : "warn"}>
+                  <Icon name={part.ok ? "check" : "warning"} className="size-3.5" />{partNames[part.name] ?? part.name}{part.ok ? "" : `: ${part.reason}`}
+                </Badge>
+              ) : <Badge>{partNames[part.name] ?? part.name}: unknown</Badge>}
             </li>
           ))}
         </ul>
@@ -104,7 +102,7 @@ function Figure({ name, value, note, samples, column, colour = "accent" }: Told 
   );
 }
 
-function Figures({ samples }: { samples: Samples }) {
+function Figures({ samples, status }: { samples: Samples; status: Status | undefined }) {
   const minute = useMemo(() => recent(samples, 60), [samples]);
   const isKnown = samples.time.length > 0;
   const at = (column: Column, text: (value: number) => string) => (isKnown ? newest(samples, column, text) : undefined);
@@ -113,7 +111,7 @@ function Figures({ samples }: { samples: Samples }) {
       <Figure name="Writes per second" value={at("writes", figure)} note={`half within ${at("write_p50_us", ms) ?? "…"}`} samples={minute} column="writes" />
       <Figure name="Reads per second" value={at("reads", figure)} note={`half within ${at("read_p50_us", ms) ?? "…"}`} samples={minute} column="reads" colour="good" />
       <Figure name="99 % of writes within" value={at("write_p99_us", ms)} note={`reads: ${at("read_p99_us", ms) ?? "…"}`} samples={minute} column="write_p99_us" colour="warn" />
-      <Figure name="On the way to the store" value={at("lag_events", figure)} note={`events, ${at("lag_ms", duration) ?? "…"} behind`} samples={minute} column="lag_events" />
+      <Figure name="On the way to the store" value={at("lag_events", (count) => lagText(count, status?.pipeline))} note={`events, ${at("lag_ms", duration) ?? "…"} behind`} samples={minute} column="lag_events" />
     </div>
   );
 }
@@ -123,7 +121,8 @@ function Totals({ samples, status }: { samples: Samples; status: Status | undefi
   const pipeline = status?.pipeline;
   const size = (column: Column) => newest(samples, column, bytes);
   const told: Told[] = [
-    { name: "Counters and items", value: status && compact(String(status.counters + status.items)), note: status && `${compact(String(status.members))} reactions` },
+    { name: "Counters", value: status && compact(String(status.counters)),
+      note: status && `and ${compact(String(status.items))} item${status.items === 1 ? "" : "s"} with ${compact(String(status.members))} reactions` },
     { name: "Connections", value: newest(samples, "connections", figure) },
     { name: "Memory", value: size("resident_bytes"), note: `${size("hot_bytes")} counters` },
     { name: "Free disk space", value: status && (status.disk ? bytes(status.disk.free_bytes) : "–"), note: status?.disk ? `of ${bytes(status.disk.size_bytes)}` : undefined },
@@ -216,6 +215,7 @@ export default function Overview() {
   const [span, setSpan] = useState<keyof typeof chartSpans>("600");
   const shown = useMemo(() => recent(samples, Number(span)), [samples, span]);
   const status = useStatus(2000);
+  const isUp = useIsUp();
   const trouble = problem ?? status.problem;
   const isKnown = samples.time.length > 0 && status.data !== undefined;
   useTrouble(isKnown ? trouble : undefined);
@@ -230,8 +230,8 @@ export default function Overview() {
       }>What this server does, second by second. It remembers the last hour, also when nobody looks.</PageTitle>
       <div className="flex flex-col gap-3">
         {!isKnown && trouble && <Trouble problem={trouble} />}
-        <Health status={status.data} />
-        <Figures samples={samples} />
+        <Health status={status.data} isUp={isUp && status.problem === undefined} />
+        <Figures samples={samples} status={status.data} />
         <Totals samples={samples} status={status.data} />
         <div className="grid gap-3 md:grid-cols-2 xl:grid-cols-3">
           {charts.map((chart) => <FigureChart key={chart.title} chart={chart} samples={shown} span={chartSpans[span]} />)}

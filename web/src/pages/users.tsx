@@ -2,7 +2,7 @@
 
 import { useEffect, useState } from "react";
 import { call, newKey, path, query, type Page } from "../lib/api";
-import { feedUsers } from "../lib/people";
+import { demoId, demoUsers, useHasDemo } from "../lib/demo";
 import { usePaged } from "../lib/pages";
 import { go, Link } from "../lib/router";
 import { Badge, Button, Card, Empty, Field, fieldLook } from "../parts/basics";
@@ -59,6 +59,7 @@ function Reactions({ user }: { user: string }) {
 }
 
 export default function Users({ user }: { user?: string }) {
+  const hasDemo = useHasDemo();
   const [typed, setTyped] = useState(user ?? "");
   useEffect(() => setTyped(user ?? ""), [user]);
   return (
@@ -77,10 +78,11 @@ export default function Users({ user }: { user?: string }) {
       {user ? <Reactions key={user} user={user} /> : (
         <Card>
           <Empty icon="users" title="Whom are you looking for?">
-            Type the id of a user as your application sends it, or look at somebody of the feed:{" "}
-            {feedUsers.map((name, i) => (
-              <span key={name}>{i > 0 && ", "}<Link to={["users", name]} className="text-accent-text underline">{name}</Link></span>
-            ))}
+            Type the id of a user as your application sends it{hasDemo ? <>, or look at somebody of the demo:{" "}
+              {demoUsers.map((name, i) => (
+                <span key={name}>{i > 0 && ", "}<Link to={["users", demoId(name)]} className="text-accent-text underline">{demoId(name)}</Link></span>
+              ))}
+            </> : "."}
           </Empty>
         </Card>
       )}

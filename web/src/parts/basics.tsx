@@ -23,7 +23,7 @@ export function Card({ children, title, aside }: {
   );
 }
 
-type Look = "main" | "plain" | "danger";
+export type Look = "main" | "plain" | "danger";
 
 const looks: Record<Look, string> = {
   main: "bg-accent text-accent-ink hover:brightness-110",

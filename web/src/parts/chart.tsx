@@ -1,16 +1,17 @@
 // A chart of values over time, drawn by uPlot on a canvas: an hour of seconds costs nothing.
 
-import { useEffect, useRef, useState } from "react";
+import { useEffect, useMemo, useRef, useState } from "react";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { clock } from "../lib/format";
+import { broken, counterRange, isolated, wholeSteps, type Values } from "./chart-data";
 
 export type Colour = "accent" | "good" | "warn" | "bad";
 
 export interface Line {
   name: string;
   colour: Colour;
-  values: (number | null)[];
+  values: Values;
 }
 
 interface Look {
@@ -19,7 +20,7 @@ interface Look {
   isLog?: boolean;
   /** The line alone. */
   isBare?: boolean;
-  /** Where the lowest value is far above 0 and its changes are of interest. */
+  /** A counter: whole numbers, of which the lowest may be far above 0, and the changes are of interest. */
   isFree?: boolean;
   /** Steps are powers of two. */
   isBinary?: boolean;
@@ -46,7 +47,7 @@ function timeText(seconds: number, step: number): string {
 
 function scaleOf({ isLog, isFree }: Look): uPlot.Scale {
   if (isLog) return { distr: 3, range: (_plot, low, high) => [10 ** Math.floor(Math.log10(low || 1)), 10 ** Math.ceil(Math.log10(Math.max(high, 10)))] };
-  if (isFree) return { range: (_plot, low, high) => (low === high ? [low - 1, high + 1] : uPlot.rangeNum(low, high, 0.1, true)) };
+  if (isFree) return { range: (_plot, low, high) => counterRange(low, high) };
   return { range: (_plot, _low, high) => [0, Math.max(high * 1.1, 1)] };
 }
 
@@ -56,29 +57,21 @@ const timeSteps = [1, 2, 5, 10, 15, 30, ...[1, 2, 5, 10, 15, 30].map((n) => n * 
 const binarySteps = Array.from({ length: 50 }, (_, i) => 2 ** i);
 const tensOnly = (_plot: uPlot, splits: number[]) => splits.map((at) => (Math.log10(at) % 1 === 0 ? at : null));
 
+/** Without any, an axis has nothing to tell. */
+function hasValues(plot: uPlot): boolean {
+  return plot.data.slice(1).some((values) => values!.some((value) => value !== null));
+}
+
 function axesOf({ isBare, isLog, isFree, isBinary, text }: Look, soft: string, line: string): uPlot.Axis[] {
   if (isBare) return [{ show: false }, { show: false }];
   const font = "11px system-ui, sans-serif";
   return [
     { stroke: soft, font, size: 28, space: 70, incrs: timeSteps, grid: { show: false }, ticks: { stroke: line, width: 1, size: 4 },
       values: (_plot, splits, _index, _space, step) => splits.map((at) => timeText(at, step)) },
-    { stroke: soft, font, size: isFree ? 84 : 58, space: 32, ...(isBinary && { incrs: binarySteps }), ...(isLog && { filter: tensOnly }),
+    { stroke: soft, font, size: isFree ? 84 : 58, space: 32, ...(isBinary && { incrs: binarySteps }), ...(isFree && { incrs: wholeSteps }), ...(isLog && { filter: tensOnly }),
       grid: { stroke: line, width: 1, ...(isLog && { filter: tensOnly }) }, ticks: { show: false },
-      values: (_plot, values) => values.map((value) => (value === null ? "" : text(value))) },
+      values: (plot, values) => values.map((value) => (value === null || !hasValues(plot) ? "" : text(value))) },
   ];
-}
-
-/** Where the line is broken, in pixels from and to. Of samples that come every so often, one without a value says that there was
- * nothing to measure, and one that is late that nobody was there; elsewhere what has no value was not there. */
-function gapsOf({ everyMs }: Look): uPlot.Series.GapsRefiner {
-  return (plot, _series, first, last, missing) => {
-    const gaps = everyMs ? [] : [...missing];
-    const times = plot.data[0];
-    const at = (time: number) => Math.round(plot.valToPos(time, "x", true));
-    for (let i = first + 1; everyMs && i <= last; i++)
-      if ((times[i]! - times[i - 1]!) * 1000 > everyMs) gaps.push([at(times[i - 1]!), at(times[i]!)]);
-    return gaps.sort((a, b) => a[0] - b[0]);
-  };
 }
 
 function options(lines: Line[], width: number, look: Look, onPoint: (index: number | null) => void): uPlot.Options {
@@ -97,8 +90,7 @@ function options(lines: Line[], width: number, look: Look, onPoint: (index: numb
       stroke: colourOf(line.colour),
       fill: i === 0 && !look.isLog ? `${colourOf(line.colour)}1f` : undefined,
       width: 1.5,
-      points: { show: false },
-      gaps: gapsOf(look),
+      points: { show: false, size: 4, fill: colourOf(line.colour), filter: ((plot: uPlot, index: number) => isolated(plot.data[index] as Values)) as uPlot.Series.Points.Filter },
     }))],
   };
 }
@@ -129,7 +121,11 @@ function Legend({ times, lines, at, text }: { times: number[]; lines: Line[]; at
 }
 
 /** `label` says for those who cannot see it what is drawn; the legend has the newest figures as text. `times` in milliseconds. */
-export function Chart({ label, times, lines, ...look }: { label: string; times: number[]; lines: Line[] } & Look) {
+export function Chart({ label, times: taken, lines: given, ...look }: { label: string; times: number[]; lines: Line[] } & Look) {
+  const { times, lines } = useMemo(() => {
+    const drawn = broken(taken, given.map((line) => line.values), look.everyMs);
+    return { times: drawn.times, lines: given.map((line, i): Line => ({ ...line, values: drawn.lines[i]! })) };
+  }, [taken, given, look.everyMs]);
   const place = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot>(undefined);
   const [at, setAt] = useState<number | null>(null);

@@ -1,8 +1,25 @@
 // Questions that must be answered first: the browser's own dialog keeps focus and keyboard right.
 
-import { useLayoutEffect, useRef, useState, type ReactNode } from "react";
+import { useEffect, useLayoutEffect, useRef, useState, type ReactNode, type RefObject } from "react";
 import { asProblem, type Problem } from "../lib/api";
-import { Button, Field, fieldLook, Trouble } from "./basics";
+import { Button, Field, fieldLook, Trouble, type Look } from "./basics";
+
+/** Keeps an open dialog open. Cancelling its `cancel` event is not enough: a browser allows that once, and closes the dialog on the next
+ * Escape. So Escape is swallowed before the browser sees it, wherever the focus is, and `closedby` switches off the other ways to close
+ * it (the back gesture of a phone) in browsers that know it. */
+function useKeptOpen(dialog: RefObject<HTMLDialogElement | null>, isKept: boolean): void {
+  useEffect(() => {
+    if (!isKept) return;
+    const shown = dialog.current!;
+    const swallow = (event: KeyboardEvent) => event.key === "Escape" && event.preventDefault();
+    shown.setAttribute("closedby", "none");
+    window.addEventListener("keydown", swallow, true);
+    return () => {
+      shown.removeAttribute("closedby");
+      window.removeEventListener("keydown", swallow, true);
+    };
+  }, [dialog, isKept]);
+}
 
 /** `isBusy`: it stays until that is over. */
 export function Dialog({ title, children, isBusy = false, onClose }: { title: string; children: ReactNode; isBusy?: boolean; onClose: () => void }) {
@@ -15,9 +32,10 @@ export function Dialog({ title, children, isBusy = false, onClose }: { title: st
       if (document.activeElement === document.body) document.querySelector("h1")?.focus(); // unless that is gone
     };
   }, []);
+  useKeptOpen(dialog, isBusy);
   const onClosed = () => {
     if (dialog.current?.open !== false) return;
-    if (isBusy) dialog.current.showModal(); // a browser lets nobody hold up Escape twice
+    if (isBusy) dialog.current.showModal(); // closed all the same, in a browser without `closedby`
     else onClose();
   };
   return (
@@ -29,11 +47,12 @@ export function Dialog({ title, children, isBusy = false, onClose }: { title: st
   );
 }
 
-/** "Are you sure?"; with `word`, that has to be typed first. It cannot be left while it is done: what fails then would be told to nobody. */
-export function Confirm({ title, children, action, word, onConfirm, onClose }: {
+/** "Are you sure?"; `look` is "main" where nothing is lost by it; with `word`, that has to be typed first. It cannot be left while it is done: what fails then would be told to nobody. */
+export function Confirm({ title, children, action, look = "danger", word, onConfirm, onClose }: {
   title: string;
   children: ReactNode;
   action: string;
+  look?: Look;
   word?: string;
   onConfirm: () => Promise<void>;
   onClose: () => void;
@@ -64,7 +83,7 @@ export function Confirm({ title, children, action, word, onConfirm, onClose }: {
         {problem && <Trouble problem={problem} />}
         <div className="flex justify-end gap-2">
           <Button disabled={isBusy} onClick={onClose}>Cancel</Button>
-          <Button type="submit" look="danger" disabled={isBusy || (word !== undefined && typed !== word)}>{action}</Button>
+          <Button type="submit" look={look} disabled={isBusy || (word !== undefined && typed !== word)}>{action}</Button>
         </div>
       </form>
     </Dialog>

@@ -2,7 +2,7 @@
 
 import { last, type Column, type Samples } from "../lib/figures";
 import { bytes, duration, figure } from "../lib/format";
-import type { Status } from "../lib/status";
+import { lagText, type Status } from "../lib/status";
 import { Icon, type IconName } from "./icons";
 
 export interface Station {
@@ -23,8 +23,10 @@ export function newest(samples: Samples, column: Column, text: (value: number) =
   return value === null ? none : text(value);
 }
 
-export function stationsOf(samples: Samples, forms: Status["forms"] | undefined): Station[] {
-  const at = (column: Column, text: (value: number) => string, none?: string) => newest(samples, column, text, none);
+export function stationsOf(samples: Samples, status: Status | undefined): Station[] {
+  const forms = status?.forms;
+  const isAway = last(samples, "writes") === null; // then what it does is not known
+  const at = (column: Column, text: (value: number) => string, none?: string) => newest(samples, column, text, isAway ? undefined : none);
   const writes = last(samples, "writes") ?? 0;
   const lag = last(samples, "lag_events") ?? 0;
   const isFile = (forms?.log ?? "file") === "file";
@@ -36,7 +38,7 @@ export function stationsOf(samples: Samples, forms: Status["forms"] | undefined)
     { name: "Log", form: forms?.log, icon: "log", does: "keeps it: only now the answer leaves",
       value: isFile ? at("sync_us", (us) => `${ms(us)} to be safe`, "idle") : at("outbox", (count) => `${figure(count)} wait for it`, "idle"),
       note: at("log_bytes", (size) => `${bytes(size)} of events`, "every event, in order"), isMoving: writes > 0 },
-    { name: "Aggregator", icon: "stack", does: "gathers events into batches", value: `${at("lag_events", figure)} on the way`,
+    { name: "Aggregator", icon: "stack", does: "gathers events into batches", value: `${at("lag_events", (count) => lagText(count, status?.pipeline))} to go`,
       note: at("flush_events", (count) => `${figure(count)} events a flush`, "nothing to flush"), isMoving: lag > 0 },
     { name: "Store", form: forms?.store, icon: "database", does: "applies each exactly once",
       value: at("flush_us", (us) => `${ms(us)} a flush`, "idle"), note: at("store_bytes", (size) => `${bytes(size)} of rows`, "rows to query with SQL"), isMoving: lag > 0 },

@@ -1,6 +1,6 @@
 // One counter: its value, its shards, where it comes from, and the proof of it.
 
-import { useState } from "react";
+import { useEffect, useState } from "react";
 import { call, newKey, path } from "../../lib/api";
 import { useDescribed } from "../../lib/described";
 import { useLive } from "../../lib/hooks";
@@ -24,8 +24,14 @@ function partsOf(id: string): { item: string; kind: string } | null {
 }
 
 export default function Counter({ id }: { id: string }) {
+  const told = useLive(id);
   const about = useDescribed(id, 1000);
-  const live = useLive(id);
+  const isGone = about.problem?.status === 404;
+  const live = isGone ? null : told; // the likes of what nobody has ever liked are told as 0
+  const { reload } = about;
+  useEffect(() => {
+    if (isGone) reload();
+  }, [told, reload]); // it moves: it may be there now
   const [isResetting, setResetting] = useState(false);
   const forms = useStatus().data?.forms;
   const hasPast = (forms?.log ?? "file") === "file"; // a log that many nodes share cannot be searched for one counter
@@ -50,7 +56,7 @@ export default function Counter({ id }: { id: string }) {
           </div>
         </Card>
         <History id={id} live={live} hasPast={hasPast} />
-        <ProofCard id={id} />
+        <ProofCard id={id} live={live} />
       </div>
       {about.data && (
         <div className={`mt-4 grid grid-cols-1 gap-4 ${reaction ? "xl:grid-cols-[minmax(0,2fr)_minmax(0,1fr)]" : ""}`}>

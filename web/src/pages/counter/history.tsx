@@ -3,6 +3,8 @@
 import { useMemo, useState } from "react";
 import { compact, exact, moment } from "../../lib/format";
 import { pointsOf, pastSpans, useMoment, usePast, useWatched, type PastSpan, type Point } from "../../lib/history";
+import { useStreamState } from "../../lib/hooks";
+import { useIsUp } from "../../lib/up";
 import { Button, Card, Field, fieldLook, Trouble } from "../../parts/basics";
 import { Chart, type Line } from "../../parts/chart";
 
@@ -14,7 +16,13 @@ function roundText(value: number): string {
 function ValueChart({ points, id }: { points: Point[]; id: string }) {
   const times = useMemo(() => points.map((point) => point.time), [points]);
   const lines = useMemo<Line[]>(() => [{ name: "value", colour: "accent", values: points.map((point) => point.value) }], [points]);
-  return <Chart label={`The value of ${id} over time`} times={times} lines={lines} text={roundText} isFree />;
+  const isEmpty = points.every((point) => point.value === null);
+  return (
+    <div className="relative">
+      <Chart label={`The value of ${id} over time`} times={times} lines={lines} text={roundText} isFree />
+      {isEmpty && points.length > 0 && <p className="absolute inset-x-0 top-20 text-center text-sm text-soft">There are no values to draw.</p>}
+    </div>
+  );
 }
 
 /** `note` is told until somebody has asked. */
@@ -46,7 +54,9 @@ function AtMoment({ id, note }: { id: string; note: string }) {
 /** `hasPast`: the log is this server's own, and can be asked. */
 export function History({ id, live, hasPast }: { id: string; live: string | null | undefined; hasPast: boolean }) {
   const [span, setSpan] = useState<PastSpan>("here");
-  const watched = useWatched(id, live);
+  const stream = useStreamState();
+  const isUp = useIsUp();
+  const watched = useWatched(id, live, stream === "live" || (stream === "down" && isUp)); // where streams are blocked, values are read
   const past = usePast(id, span);
   const points = useMemo(() => (span === "here" ? watched : pointsOf(past.points, watched)), [span, watched, past.points]);
   return (

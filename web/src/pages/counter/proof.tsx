@@ -4,7 +4,7 @@
 
 import { useEffect, useRef, useState } from "react";
 import { asProblem, call, LONG_MS, path, type Problem } from "../../lib/api";
-import { exact, moment } from "../../lib/format";
+import { clock, exact, moment } from "../../lib/format";
 import { Button, Card, Trouble } from "../../parts/basics";
 import { Icon } from "../../parts/icons";
 import { Fact } from "./fact";
@@ -20,6 +20,7 @@ interface Proof {
   log_begins?: string;
   store?: string;
   members?: string;
+  as_of: string;
 }
 
 function Counting() {
@@ -36,13 +37,28 @@ function Counting() {
   );
 }
 
-function Verdict({ proof }: { proof: Proof }) {
+/** Whether the counter is another than it was when it was proved. What is shown may be a moment older than the proof: that is no change. */
+function useHasChanged(proof: Proof, live: string | null | undefined): boolean {
+  const atProof = useRef(live);
+  const [hasChanged, setChanged] = useState(false);
+  useEffect(() => {
+    if (live !== undefined && live !== proof.value && live !== atProof.current) setChanged(true);
+  }, [live, proof.value]);
+  return hasChanged;
+}
+
+function Verdict({ proof, live }: { proof: Proof; live: string | null | undefined }) {
   const isOfStore = proof.from === "store";
+  const hasChanged = useHasChanged(proof, live);
+  const then = clock(proof.as_of);
+  const look = hasChanged ? "bg-raised text-soft" : proof.agrees ? "bg-good-soft text-good" : "bg-bad-soft text-bad";
   return (
     <>
-      <p className={`flex items-center gap-2 rounded-lg px-3 py-2 font-medium ${proof.agrees ? "bg-good-soft text-good" : "bg-bad-soft text-bad"}`}>
-        <Icon name={proof.agrees ? "check" : "warning"} />
-        {proof.agrees ? "The number is proved" : "The numbers differ"}
+      <p className={`flex items-center gap-2 rounded-lg px-3 py-2 font-medium ${look}`}>
+        <Icon name={hasChanged ? "refresh" : proof.agrees ? "check" : "warning"} />
+        {hasChanged
+          ? `The number${proof.agrees ? " was proved" : "s differed"} at ${then}. The counter has changed since: recount it.`
+          : `The number${proof.agrees ? " is proved" : "s differ"}, as of ${then}`}
       </p>
       {isOfStore && (
         <p className="text-soft">
@@ -62,7 +78,7 @@ function Verdict({ proof }: { proof: Proof }) {
   );
 }
 
-export function ProofCard({ id }: { id: string }) {
+export function ProofCard({ id, live }: { id: string; live: string | null | undefined }) {
   const [proof, setProof] = useState<Proof>();
   const [problem, setProblem] = useState<Problem>();
   const [isBusy, setBusy] = useState(false);
@@ -86,7 +102,7 @@ export function ProofCard({ id }: { id: string }) {
       <div className="flex min-h-48 flex-col gap-3 p-4 text-sm" role="status">
         {isBusy && <Counting />}
         {problem && <Trouble problem={problem} onAgain={() => void recount()} />}
-        {proof && <Verdict proof={proof} />}
+        {proof && <Verdict key={proof.as_of} proof={proof} live={live} />}
         {!proof && !problem && !isBusy && <p className="text-soft">Adds up every event in the log, and compares with what is shown.</p>}
       </div>
     </Card>

@@ -2,6 +2,7 @@
 
 import { useCallback, useDeferredValue, useEffect, useMemo, useState } from "react";
 import { asProblem, call, newKey, query, type Page } from "../../lib/api";
+import { useHasDemo } from "../../lib/demo";
 import { compact, exact } from "../../lib/format";
 import { TYPING_MS, useLive, useSettled } from "../../lib/hooks";
 import { usePaged } from "../../lib/pages";
@@ -12,7 +13,7 @@ import { WaitingRows } from "../../parts/paged";
 import { Cell, HeadCell, Rows } from "../../parts/rows";
 import { TaskNote } from "../../parts/task";
 import { PageTitle } from "../../parts/title";
-import { rowsOf, sorted, type Listed, type Row, type Sort } from "./listed";
+import { countedText, rowsOf, sorted, type Listed, type Row, type Sort } from "./listed";
 import { askedOf, filterOf, patternOf } from "./search";
 
 const COLUMNS = "grid-cols-[minmax(0,1fr)_6rem] sm:gap-x-6 sm:grid-cols-[minmax(0,1fr)_12rem_5rem_5rem]";
@@ -53,6 +54,7 @@ function LiveCount({ row }: { row: Row }) {
 }
 
 export default function Counters() {
+  const hasDemo = useHasDemo();
   const [typed, setTyped] = useState("");
   const pattern = patternOf(useSettled(typed.trim(), TYPING_MS));
   const match = askedOf(pattern);
@@ -87,7 +89,7 @@ export default function Counters() {
     }
   };
   useTrouble(rows.length > 0 ? listed.problem : undefined);
-  const foot = `${exact(String(rows.length))} counters${isWhole ? "" : isFull ? "; there are more: narrow the search" : ", loading more…"}`;
+  const foot = `${countedText(rows)}${isWhole ? "" : isFull ? "; there are more: narrow the search" : ", loading more…"}`;
   return (
     <>
       <PageTitle title="Counters">Everything that is counted, in memory or not. Values move while you look at them.</PageTitle>
@@ -109,7 +111,7 @@ export default function Counters() {
         ) : rows.length === 0 ? (
           <Empty icon="counters" title={pattern === "*" ? "Nothing is counted yet" : "Nothing has such a name"}>
             {pattern === "*" ? (
-              <>A counter begins with its first write: like a post in the <Link to={[]} className="text-accent-text underline">feed</Link>, or{" "}
+              <>A counter begins with its first write: {hasDemo && <>like a post in the <Link to={[]} className="text-accent-text underline">demo</Link>, or{" "}</>}
                 <code className="font-mono">curl -X POST {window.location.origin}/v1/counters/views/add</code></>
             ) : <>Patterns know <code className="font-mono">*</code>, <code className="font-mono">?</code> and <code className="font-mono">[abc]</code>.</>}
           </Empty>

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { compareValues, rowsOf, sorted } from "./listed";
+import { compareValues, countedText, rowsOf, sorted } from "./listed";
 
 it("lists a counter for each reaction of an item", () => {
   const rows = rowsOf([{ id: "post", counts: { like: "2", dislike: "1" }, hot: true }, { id: "views", value: "7", hot: false }]);
@@ -17,4 +17,11 @@ it("sorts a hundred thousand", () => {
   const rows = Array.from({ length: 100_000 }, (_, i) => ({ id: `c${i}`, item: null, value: String((i * 7919) % 100_000), isHot: true }));
   const values = sorted(rows, "value", true).map((row) => Number(row.value));
   expect(values.every((value, i) => i === 0 || value <= values[i - 1]!)).toBe(true);
+});
+
+it("counts an item once, as the overview does, and says how many rows that is", () => {
+  const rows = rowsOf([{ id: "post", counts: { like: "2", dislike: "1" }, hot: true }, { id: "views", value: "7", hot: false }]);
+  expect(countedText(rows)).toBe("1 counter and 1 item, in 3 rows");
+  expect(countedText(rows.slice(0, 2))).toBe("1 item, in 2 rows");
+  expect(countedText(rows.slice(2))).toBe("1 counter");
 });

@@ -1,6 +1,7 @@
 // Counters as they are listed, and in which order.
 
 import type { Counts } from "../../lib/api";
+import { exact } from "../../lib/format";
 
 /** As the server has it: an item with all its counts, or a counter. */
 export interface Listed {
@@ -25,6 +26,15 @@ export function rowsOf(listed: Listed[]): Row[] {
     counts
       ? Object.entries(counts).map(([kind, count]) => ({ id: `${id}/${kind}`, item: id, value: count, isHot: hot }))
       : [{ id, item: null, value: value ?? "0", isHot: hot }]);
+}
+
+/** How many there are, as the overview counts them: an item is one, however many kinds of reactions it has. */
+export function countedText(rows: Row[]): string {
+  const items = new Set(rows.flatMap(({ item }) => (item === null ? [] : [item]))).size;
+  const counters = rows.filter(({ item }) => item === null).length;
+  const text = (count: number, thing: string) => `${exact(String(count))} ${thing}${count === 1 ? "" : "s"}`;
+  if (items === 0) return text(counters, "counter");
+  return `${counters > 0 ? `${text(counters, "counter")} and ` : ""}${text(items, "item")}, in ${text(rows.length, "row")}`;
 }
 
 /** Of decimals of any size, as text: a hundred thousand are compared in no time. */

@@ -6,7 +6,7 @@ import { last, type Samples } from "../../lib/figures";
 import { exact, figure } from "../../lib/format";
 import { useLive } from "../../lib/hooks";
 import { Link } from "../../lib/router";
-import type { Status } from "../../lib/status";
+import { lagText, type Status } from "../../lib/status";
 import { Card } from "../../parts/basics";
 import type { Line } from "../../parts/chart";
 import { Boundary, lazily } from "../../parts/chunk";
@@ -47,7 +47,7 @@ export function Behind({ samples, status, item }: { samples: Samples; status: St
               <Suspense><Chart label="Writes per second, the last minute" times={times} lines={lines} text={figure} isBare /></Suspense>
             </Boundary>
           </div>
-          <Way stations={stationsOf(samples, status?.forms)} isColumn />
+          <Way stations={stationsOf(samples, status)} isColumn />
         </div>
       </Card>
       <Shards item={item} />
@@ -56,10 +56,10 @@ export function Behind({ samples, status, item }: { samples: Samples; status: St
 }
 
 /** The same in a line, where there is no room beside the posts. */
-export function BehindInShort({ samples }: { samples: Samples }) {
+export function BehindInShort({ samples, status }: { samples: Samples; status: Status | undefined }) {
   const told: [string, string][] = [
     ["writes per second", newest(samples, "writes", figure)],
-    ["on the way to the store", newest(samples, "lag_events", figure)],
+    ["on the way to the store", newest(samples, "lag_events", (count) => lagText(count, status?.pipeline))],
     ["the log on disk within", newest(samples, "sync_us", (us) => `${figure(us / 1000)} ms`, "idle")],
   ];
   const isMoving = (last(samples, "writes") ?? 0) > 0;

@@ -1,25 +1,26 @@
-// The feed: posts that people like and dislike, as on a social site.
+// The demo: posts that people like and dislike, as on a social site.
 
 import { useEffect, useMemo, useState } from "react";
 import { api } from "../../lib/api";
 import { burst } from "../../lib/burst";
+import { demoId, demoUsers, PREFIX, removeDemo } from "../../lib/demo";
 import { recent, useFigures } from "../../lib/figures";
 import { exact } from "../../lib/format";
 import { useLoaded, useMedia, useStored } from "../../lib/hooks";
-import { feedUsers } from "../../lib/people";
 import { useStatus } from "../../lib/status";
-import { Field, fieldLook, Trouble } from "../../parts/basics";
-import { useTrouble } from "../../parts/notices";
+import { Button, Field, fieldLook, Trouble } from "../../parts/basics";
+import { Confirm } from "../../parts/dialog";
+import { notify, useTrouble } from "../../parts/notices";
 import { PageTitle } from "../../parts/title";
 import { Behind, BehindInShort } from "./behind";
 import { PostCard, type Known, type Post } from "./post";
 
 const posts: Post[] = [
-  { item: "post-aurora", author: "Mira Okafor", text: "Northern lights over the fjord last night. Stood there for two hours, forgot my gloves, regret nothing." },
-  { item: "post-sourdough", author: "Jonas Weber", text: "Day 12 of keeping a sourdough starter alive. It has a name now. It is called Clint Yeastwood." },
-  { item: "post-marathon", author: "Aisha Rahman", text: "First marathon done: 4:12:37. The last five kilometres were run entirely on spite and orange slices." },
-  { item: "post-tabs", author: "Lena Petrov", text: "Tabs or spaces? Choose wisely, we are all watching the counter." },
-  { item: "post-cat", author: "Diego Alvarez", text: "The cat learned to open the fridge. We have learned to negotiate." },
+  { item: demoId("post-aurora"), author: "Mira Okafor", text: "Northern lights over the fjord last night. Stood there for two hours, forgot my gloves, regret nothing." },
+  { item: demoId("post-sourdough"), author: "Jonas Weber", text: "Day 12 of keeping a sourdough starter alive. It has a name now. It is called Clint Yeastwood." },
+  { item: demoId("post-marathon"), author: "Aisha Rahman", text: "First marathon done: 4:12:37. The last five kilometres were run entirely on spite and orange slices." },
+  { item: demoId("post-tabs"), author: "Lena Petrov", text: "Tabs or spaces? Choose wisely, we are all watching the counter." },
+  { item: demoId("post-cat"), author: "Diego Alvarez", text: "The cat learned to open the fridge. We have learned to negotiate." },
 ];
 
 const usualKinds = ["like", "dislike"];
@@ -33,10 +34,10 @@ function UserPicker({ user, onChange }: { user: string; onChange: (user: string)
   return (
     <form className="w-32" onSubmit={(event) => { event.preventDefault(); take(); }}>
       <Field label="You are">
-        <input className={fieldLook} value={typed} list="users" maxLength={256} autoComplete="off" spellCheck={false}
+        <input className={fieldLook} value={typed} list="users" maxLength={200} autoComplete="off" spellCheck={false}
           onChange={(event) => setTyped(event.target.value)} onBlur={take} />
       </Field>
-      <datalist id="users">{feedUsers.map((name) => <option key={name} value={name} />)}</datalist>
+      <datalist id="users">{demoUsers.map((name) => <option key={name} value={name} />)}</datalist>
     </form>
   );
 }
@@ -56,8 +57,43 @@ async function loadKnown(user: string, kinds: string[]): Promise<Map<string, Kno
   ]));
 }
 
+/** What the demo writes, and how to get rid of it. */
+function DemoNote({ onRemoved }: { onRemoved: () => void }) {
+  const [isAsked, setAsked] = useState(false);
+  const [removed, setRemoved] = useState<number>();
+  const remove = async () => {
+    setRemoved(0);
+    try {
+      await burst.end();
+      const count = await removeDemo(setRemoved);
+      notify("good", count === 0 ? "There was no demo data." : `Demo data is removed: ${count} ${count === 1 ? "item" : "items"} with all reactions.`);
+    } finally {
+      setRemoved(undefined);
+      onRemoved();
+    }
+  };
+  return (
+    <section aria-label="About the demo" className="mb-4 flex flex-wrap items-center justify-between gap-3 rounded-xl border border-line bg-panel px-4 py-3">
+      <p className="min-w-60 flex-1 text-sm text-soft">
+        This demo writes to the server {window.location.host}, into its log, and only under ids that begin with <code className="font-mono text-ink">{PREFIX}</code>
+      </p>
+      <Button look="danger" onClick={() => setAsked(true)}>Remove demo data</Button>
+      {isAsked && (
+        <Confirm title="Remove demo data?" action="Remove" onConfirm={remove} onClose={() => setAsked(false)}>
+          <p>
+            Deletes all counters and items whose ids begin with <code className="font-mono">{PREFIX}</code>, with all their reactions. Their events stay in the log until its
+            retention removes them.
+          </p>
+          <p role="status" className="mt-2 min-h-5 tabular-nums">{removed !== undefined && `${exact(String(removed))} deleted so far…`}</p>
+        </Confirm>
+      )}
+    </section>
+  );
+}
+
 export function Feed() {
-  const [user, setUser] = useStored("user", feedUsers[0]!);
+  const [name, setName] = useStored("user", demoUsers[0]!);
+  const user = demoId(name);
   const [burstSize, setBurstSize] = useStored("burst", String(bursts[1]));
   const [touched, setTouched] = useState(burst.state?.item ?? posts[0]!.item);
   const isWide = useMedia("(width >= 80rem)"); // as the classes xl:
@@ -71,20 +107,20 @@ export function Feed() {
   useTrouble(isKnown ? trouble : undefined);
   return (
     <div className="mx-auto max-w-2xl xl:max-w-7xl">
-      <PageTitle title="Feed" aside={
+      <PageTitle title="Demo" aside={
         <div className="flex gap-3">
           <Field label="Going viral is">
             <select className={fieldLook} value={burstSize} onChange={(event) => setBurstSize(event.target.value)}>
               {bursts.map((count) => <option key={count} value={count}>{exact(String(count))} likes</option>)}
             </select>
           </Field>
-          <UserPicker user={user} onChange={setUser} />
+          <UserPicker user={name} onChange={setName} />
         </div>
       }>
-        Tally counts likes, votes and views: each once, safe on disk before it says so, and provable later. Like a post, or let one go viral, and watch.
-        Open this page twice: both see the same numbers move.
+        Like a post, or let one go viral, and watch what the server does. Open this page twice: both see the same numbers move.
       </PageTitle>
-      {!isWide && <BehindInShort samples={minute} />}
+      <DemoNote onRemoved={known.reload} />
+      {!isWide && <BehindInShort samples={minute} status={status.data} />}
       <div className="grid items-start gap-4 xl:grid-cols-[minmax(0,1fr)_22rem] xl:gap-6">
         <div className="flex min-w-0 flex-col gap-4">
           {!isKnown && trouble && <Trouble problem={trouble} onAgain={status.problem ? status.reload : known.reload} />}

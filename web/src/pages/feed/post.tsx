@@ -1,13 +1,15 @@
 // A post that people like and dislike, and that may go viral.
 
-import { useCallback, useEffect, useMemo, useSyncExternalStore } from "react";
+import { useCallback, useEffect, useMemo, useState, useSyncExternalStore } from "react";
 import type { Counts, Problem } from "../../lib/api";
 import { burst, endOf, useBurst, type BurstState } from "../../lib/burst";
 import { changes } from "../../lib/changes";
+import { demoId } from "../../lib/demo";
 import { exact, figure, spoken } from "../../lib/format";
 import { ItemReactions } from "../../lib/reactions";
 import { Link } from "../../lib/router";
 import { Button, Card, Count, Trouble } from "../../parts/basics";
+import { Confirm } from "../../parts/dialog";
 import { Icon } from "../../parts/icons";
 import { notify } from "../../parts/notices";
 
@@ -75,6 +77,20 @@ function BurstReport({ item, state, onAgain }: { item: string; state: BurstState
   );
 }
 
+/** A burst is for a server that is there to be tried: the log keeps every like of it. */
+function ConfirmBurst({ item, count, onConfirm, onClose }: { item: string; count: number; onConfirm: () => Promise<void>; onClose: () => void }) {
+  const likes = exact(String(count));
+  return (
+    <Confirm title={`Send ${likes} invented likes?`} action={`Send ${likes} likes`} look="main" onConfirm={onConfirm} onClose={onClose}>
+      <p className="mb-2">
+        {likes} invented users, <code className="font-mono wrap-anywhere">{demoId("crowd-…")}</code>, like <code className="font-mono wrap-anywhere">{item}</code> on
+        the server {window.location.host}. Each like is an event in its log and a row in its store.
+      </p>
+      <p>“Remove demo data” deletes the post and its likes. The events stay in the log until its retention removes them.</p>
+    </Confirm>
+  );
+}
+
 /** How a post stands, as the server says. */
 export interface Known {
   held: string | null;
@@ -91,7 +107,8 @@ export function PostCard({ post, user, kinds, known, burstSize, onTouch }: {
 }) {
   const anyBurst = useBurst();
   const ours = anyBurst?.item === post.item ? anyBurst : undefined;
-  const goViral = () => {
+  const [isAsked, setAsked] = useState(false);
+  const goViral = async () => {
     onTouch(post.item);
     burst.start(post.item, burstSize);
   };
@@ -133,11 +150,12 @@ export function PostCard({ post, user, kinds, known, burstSize, onTouch }: {
           {ours && !ours.isOver ? (
             <Button icon="close" onClick={() => burst.stop()}>Stop</Button>
           ) : (
-            <Button icon="rocket" onClick={goViral}>Go viral</Button>
+            <Button icon="rocket" onClick={() => setAsked(true)}>Go viral</Button>
           )}
         </div>
       </article>
-      {ours && <BurstReport item={post.item} state={ours} onAgain={goViral} />}
+      {ours && <BurstReport item={post.item} state={ours} onAgain={() => setAsked(true)} />}
+      {isAsked && <ConfirmBurst item={post.item} count={burstSize} onConfirm={goViral} onClose={() => setAsked(false)} />}
     </Card>
   );
 }

@@ -23,9 +23,9 @@ const EVERY_MS = 2000;
 const PAGE = 200;
 const COLUMNS = "grid-cols-[1.5rem_minmax(0,1fr)_5rem] md:grid-cols-[1.5rem_minmax(0,1fr)_8rem_minmax(0,1.5fr)_8rem_5rem]";
 
-const questions: Record<Verb, { action: string; text: string; done: string }> = {
-  redrive: { action: "Try again", text: "Each goes back into the pipeline, with all its retries before it.", done: "tried again" },
-  discard: { action: "Discard", text: "They will never be counted; the audit trail says so. This cannot be taken back.", done: "discarded" },
+const questions: Record<Verb, { action: string; look: "main" | "danger"; text: string; done: string }> = {
+  redrive: { action: "Try again", look: "main", text: "Each goes back into the pipeline, with all its retries before it.", done: "tried again" },
+  discard: { action: "Discard", look: "danger", text: "They will never be counted; the audit trail says so. This cannot be taken back.", done: "discarded" },
 };
 
 function titleOf({ verb, whom }: Plan): string {
@@ -133,7 +133,7 @@ export function DeadLetters() {
       </PagedList>
       {inspected && <Inspect id={inspected} onClose={() => setInspected(undefined)} />}
       {plan && (
-        <Confirm title={`${titleOf(plan)}?`} action={questions[plan.verb].action} onConfirm={() => carryOut(plan)} onClose={() => setPlan(undefined)}>
+        <Confirm title={`${titleOf(plan)}?`} action={questions[plan.verb].action} look={questions[plan.verb].look} onConfirm={() => carryOut(plan)} onClose={() => setPlan(undefined)}>
           {questions[plan.verb].text}
         </Confirm>
       )}

@@ -13,6 +13,7 @@ import { stateTones, Units } from "./units";
 
 const EVERY_MS = 2000;
 const LETTERS = "dead-letters"; // the place of the list of them
+const letterPlaces = [LETTERS, "dlq"]; // as the API calls it
 
 /** Two lists, each with a place of its own. */
 function Lists({ isLetters, letters }: { isLetters: boolean; letters: number | undefined }) {
@@ -32,13 +33,15 @@ export default function Pipeline({ list = "" }: { list?: string }) {
   const { samples } = useFigures(60);
   const { data: status, problem } = useStatus(EVERY_MS);
   useTrouble(problem);
-  const isLetters = list === LETTERS;
+  const isLetters = letterPlaces.includes(list);
+  if (!isLetters && list !== "" && !(list in stateTones))
+    return <PageTitle title="There is no such list">The pipeline has no list “{list}”. <Link to={["pipeline"]} className="text-accent-text underline">To the events</Link></PageTitle>;
   return (
     <>
       <PageTitle title="Pipeline">What was acknowledged is in the log. From there it reaches the store exactly once, whatever is restarted in between.</PageTitle>
-      <Way stations={stationsOf(samples, status?.forms)} />
+      <Way stations={stationsOf(samples, status)} />
       <Lists isLetters={isLetters} letters={status?.pipeline?.dead_letters} />
-      {isLetters ? <DeadLetters /> : <Units state={list in stateTones ? list : ""} totals={status?.pipeline} />}
+      {isLetters ? <DeadLetters /> : <Units state={list} totals={status?.pipeline} />}
     </>
   );
 }

@@ -2,6 +2,7 @@
 
 import { useState } from "react";
 import { call, query, type Page } from "../../lib/api";
+import { useHasDemo } from "../../lib/demo";
 import { ago, changeText, compact, duration, exact, moment } from "../../lib/format";
 import { TYPING_MS, useSettled } from "../../lib/hooks";
 import { usePaged } from "../../lib/pages";
@@ -70,6 +71,7 @@ function States({ state, totals, onChoose }: { state: string; totals: Totals | u
 }
 
 export function Units({ state, totals }: { state: string; totals: Totals | undefined }) {
+  const hasDemo = useHasDemo();
   const [counter, setCounter] = useState("");
   const [since, setSince] = useState("");
   const [until, setUntil] = useState("");
@@ -101,7 +103,7 @@ export function Units({ state, totals }: { state: string; totals: Totals | undef
         </div>
       </form>
       <PagedList label="Events" paged={units} things="units" note="; a unit is what one batch adds to one counter" rowHeight={48} columns={COLUMNS} keyOf={(unit) => unit.event_id}
-        empty={<Empty icon="pipeline" title="No such events">What is counted shows up here a moment later. <Link to={[]} className="text-accent-text underline">Like something</Link>.</Empty>}
+        empty={<Empty icon="pipeline" title="No such events">What is counted shows up here a moment later.{hasDemo && <> <Link to={[]} className="text-accent-text underline">Like something</Link>.</>}</Empty>}
         head={
           <>
             <HeadCell className="order-last text-right md:order-none md:text-left">State</HeadCell><HeadCell>Counter</HeadCell><HeadCell className="hidden md:block">Change</HeadCell>
