@@ -99,8 +99,8 @@ enum err start_log(struct log *base, struct error *error);
 /* Says anew what room() answers. */
 void room_decide(struct file_log *log);
 
-/* The disk was found full, or not; `flag` is prepare_full or commit_full. */
-void room_note_space(struct file_log *log, bool *flag, bool is_full_now);
+/* The disk was found full, or not if `why` is NULL; `flag` is prepare_full or commit_full. */
+void room_note_space(struct file_log *log, bool *flag, const struct error *why);
 
 /* ---- next.c ---- */
 
@@ -130,8 +130,9 @@ bool commit_is_held(const struct file_log *log);
  * True if something became durable. */
 bool commit_some(struct file_log *log);
 
-/* What was to be written has no place now: it is kept and tried again. */
-void commit_block(struct file_log *log, bool full);
+/* What was to be written has no place now, with ERR_FULL for `why` or without a reason: it
+ * is kept and tried again. */
+void commit_block(struct file_log *log, const struct error *full);
 
 /* ---- seal.c ---- */
 
