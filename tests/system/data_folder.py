@@ -167,6 +167,27 @@ class DataFolder(tallyd.Case):
             self.assertEqual(self.views(server), 10)
             server.kill()
 
+    def test_damage_to_what_the_store_has_is_found_while_it_runs(self):
+        server = self.server()
+        write_views(server, 1, 10)
+        self.assertEqual(server.stop(), 0)
+        server.start()
+        write_views(server, 11, 12)
+        self.assertEqual(server.stop(), 0)
+        path = server.segments()[0]
+        with open(path, "rb") as file:
+            end = len(file.read().rstrip(b"\0"))
+        flip_bit(path, end - 500)
+        server.start()
+        self.assertEqual(self.views(server), 12)
+
+        client = self.client(server)
+        def damaged():
+            return "log_damaged_segments:1" in client.call("INFO").splitlines()
+        tallyd.wait_until(damaged, 20, "the damage is found")
+        self.assertRegex(server.messages(), rf"the log is damaged .*{path}: offset \d+")
+        write_views(server, 13, 14)
+
     def test_a_lost_last_segment_is_missed(self):
         server = self.server("--store", "none")
         write_views(server, 1, 10)
