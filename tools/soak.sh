@@ -6,6 +6,7 @@
 #   CRASH_KILLS    of the crash loop, 1000 by default
 #   NODE_KILLS     of nodes over Redis Cluster, Kafka and PostgreSQL, 200 by default
 #   MATRIX_PAUSE   seconds that an engine is stopped for, 20 by default
+#   DAMAGE_ROUNDS  of each cell of the sweep of damage to a data folder, 40 by default
 #   FUZZ_SECONDS   for each fuzzer, 600 by default
 #   TALLY_SEED     of tests that draw lots; a new one by default, which is printed
 #
@@ -23,7 +24,7 @@ make --no-print-directory build
 
 cmake --preset dev --log-level=WARNING -DTALLY_SOAK_SECONDS="${SIM_SECONDS:-600}" \
     -DTALLY_SOAK_KILLS="${CRASH_KILLS:-1000}" -DTALLY_SOAK_NODE_KILLS="${NODE_KILLS:-200}" \
-    -DTALLY_SOAK_PAUSE="${MATRIX_PAUSE:-20}"
+    -DTALLY_SOAK_PAUSE="${MATRIX_PAUSE:-20}" -DTALLY_SOAK_DAMAGE="${DAMAGE_ROUNDS:-40}"
 cmake --build --preset dev
 ctest --preset dev -C soak -L soak --no-tests=ignore -j "$slots"
 
