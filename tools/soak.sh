@@ -7,6 +7,7 @@
 #   NODE_KILLS     of nodes over Redis Cluster, Kafka and PostgreSQL, 200 by default
 #   GENERATOR_SECONDS  of bad requests to a build with sanitizers, 3600 by default
 #   MATRIX_PAUSE   seconds that an engine is stopped for, 20 by default
+#   DAMAGE_ROUNDS  of each cell of the sweep of damage to a data folder, 40 by default
 #   FUZZ_SECONDS   for each fuzzer, and for each corpus with changes, 600 by default
 #   TALLY_SEED     of tests that draw lots; a new one by default, which is printed
 #
@@ -25,7 +26,7 @@ make --no-print-directory build
 cmake --preset dev --log-level=WARNING -DTALLY_SOAK_SECONDS="${SIM_SECONDS:-600}" \
     -DTALLY_SOAK_KILLS="${CRASH_KILLS:-1000}" -DTALLY_SOAK_NODE_KILLS="${NODE_KILLS:-200}" \
     -DTALLY_SOAK_PAUSE="${MATRIX_PAUSE:-20}" -DTALLY_SOAK_GENERATOR="${GENERATOR_SECONDS:-3600}" \
-    -DTALLY_SOAK_MUTATION_SECONDS="$seconds"
+    -DTALLY_SOAK_DAMAGE="${DAMAGE_ROUNDS:-40}" -DTALLY_SOAK_MUTATION_SECONDS="$seconds"
 cmake --build --preset dev
 cmake --preset asan --log-level=WARNING
 cmake --build --preset asan --target tallyd fuzz_targets

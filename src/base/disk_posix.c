@@ -1,10 +1,14 @@
-/* disk_posix.c - the disk of this machine: POSIX calls, finished or failed. */
+/* disk_posix.c - the disk of this machine: POSIX calls, finished or failed.
+ *
+ * A folder that was synced once stays open: what is done to it later, as when the
+ * log goes over to its next segment, takes no descriptor any more. */
 #include "base/disk.h"
 
 #include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +27,7 @@ static const struct disk_ops posix_ops;
 
 /* ---- errors ---- */
 
+/* No descriptor is a want of room, too: it passes when others give some back. */
 static enum err err_of_errno(int errnum)
 {
     switch (errnum) {
@@ -32,6 +37,9 @@ static enum err err_of_errno(int errnum)
         return ERR_EXISTS;
     case ENOSPC:
     case EDQUOT:
+    case EMFILE:
+    case ENFILE:
+    case ENOMEM:
         return ERR_FULL;
     case EWOULDBLOCK:
         return ERR_BUSY;
@@ -235,19 +243,74 @@ static enum err posix_remove(struct disk *disk, const char *path, struct error *
     return unlink(path) < 0 ? failed(error, "remove", path) : ERR_OK;
 }
 
+/* ---- folders that stay open ---- */
+
+#define KEPT_MAX 8u
+
+struct kept_folder {
+    char *path;
+    int fd;
+};
+
+/* Of the process; only grows, so that a descriptor that was given out stays good. */
+static struct {
+    pthread_mutex_t mutex;
+    struct kept_folder folders[KEPT_MAX];
+    unsigned count;
+} kept = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+static const struct kept_folder *find_kept(const char *path)
+{
+    for (unsigned i = 0; i < kept.count; i++) {
+        if (strcmp(kept.folders[i].path, path) == 0)
+            return &kept.folders[i];
+    }
+    return NULL;
+}
+
+static bool is_same_folder(const char *path, int fd)
+{
+    struct stat named;
+    struct stat opened;
+    return stat(path, &named) == 0 && fstat(fd, &opened) == 0 && named.st_dev == opened.st_dev &&
+           named.st_ino == opened.st_ino;
+}
+
+/* Opens the folder, or finds it open. The caller closes it unless *ret_kept. */
+static int open_folder(const char *path, bool *ret_kept)
+{
+    *ret_kept = false;
+    pthread_mutex_lock(&kept.mutex);
+    const struct kept_folder *found = find_kept(path);
+    int fd = found && is_same_folder(path, found->fd) ? found->fd : -1;
+    if (fd >= 0) {
+        *ret_kept = true;
+    } else {
+        fd = open_retrying(path, O_RDONLY | O_DIRECTORY);
+        char *copy = fd >= 0 && !found && kept.count < KEPT_MAX ? strdup(path) : NULL;
+        *ret_kept = copy != NULL;
+        if (copy)
+            kept.folders[kept.count++] = (struct kept_folder){copy, fd};
+    }
+    pthread_mutex_unlock(&kept.mutex);
+    return fd;
+}
+
 static enum err posix_sync_folder(struct disk *disk, const char *path, struct error *error)
 {
     (void)disk;
-    int fd = open_retrying(path, O_RDONLY | O_DIRECTORY);
-    if (fd < 0)
-        return failed(error, "open", path);
+    bool is_kept;
+    int fd = open_folder(path, &is_kept);
+    if (fd < 0) /* what was done in it is not durable, and a second try is not asked for */
+        return errno == ENOENT ? failed(error, "open", path) : sync_failed(error, path);
 
     int status;
     do
         status = fsync(fd);
     while (status < 0 && errno == EINTR);
     enum err err = status < 0 ? sync_failed(error, path) : ERR_OK;
-    close(fd);
+    if (!is_kept)
+        close(fd);
     return err;
 }
 

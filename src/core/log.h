@@ -62,11 +62,14 @@ struct log_stats {
     uint64_t groups;  /* commits */
     uint64_t sync_ns; /* time spent in syncs, all together */
     uint64_t sync_ns_max;
-    uint64_t pending_bytes; /* appended, not yet durable, now */
-    uint64_t segments;      /* now */
-    uint64_t disk_bytes;    /* now */
-    uint64_t full_since_ms; /* wall clock; 0 = there is room */
-    uint64_t down_since_ms; /* wall clock; 0 = the log's server answers, or there is none */
+    uint64_t pending_bytes;    /* appended, not yet durable, now */
+    uint64_t segments;         /* now */
+    uint64_t disk_bytes;       /* now */
+    uint64_t full_since_ms;    /* wall clock; 0 = there is room */
+    uint64_t verified_bytes;   /* of older segments, read to see that they are sound */
+    uint64_t verified_ms;      /* wall clock: all of them had been read then; 0 = not yet */
+    uint64_t damaged_segments; /* of them, now */
+    uint64_t down_since_ms;    /* wall clock; 0 = the log's server answers, or there is none */
 };
 
 /* A piece of the log that is kept or removed as a whole. */

@@ -319,6 +319,10 @@ static void write_log(struct page *page, const struct metrics_sources *from)
     gauge(page, "tally_log_pending_bytes", "Appended and not yet durable.", log->pending_bytes);
     gauge(page, "tally_log_segments", "Files of the log.", log->segments);
     gauge(page, "tally_log_disk_bytes", "Size of the log on disk.", log->disk_bytes);
+    counter(page, "tally_log_verified_bytes_total",
+            "Bytes of older segments read to see that they are sound.", log->verified_bytes);
+    gauge(page, "tally_log_damaged_segments", "Older segments that are damaged, as last looked at.",
+          log->damaged_segments);
     gauge(page, "tally_log_full", "1 while the log has no room and writes are refused.",
           log->full_since_ms != 0);
 }

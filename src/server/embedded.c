@@ -43,6 +43,7 @@ static enum err open_log(struct server *server, struct error *error)
         .folder = folder_of(&server->config),
         .segment_bytes = server->config.segment_size,
         .pending_bytes_max = server->config.log_pending_max,
+        .verify_bytes_per_s = server->config.log_verify,
         .fatal = leave_at_once,
         .fatal_arg = server,
     };

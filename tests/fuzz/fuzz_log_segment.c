@@ -5,7 +5,8 @@
  * was refused for damage can be repaired, and is read after it.
  *
  * Random bytes do not get past a checksum. So the first byte says what is set
- * right before the rest is used: 1 the segment's header, 2 the groups. */
+ * right before the rest is used: 1 the segment's header, 2 the groups; and 4 that
+ * they are of the format before this one. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -64,9 +65,10 @@ static void ignore_line(void *arg, const char *line)
 
 /* ---- bytes that get past the checksums ---- */
 
-static void mend_header(char *bytes, size_t size)
+static void mend_header(char *bytes, size_t size, bool is_old)
 {
     struct segment_header header = {
+        .is_old = is_old,
         .log_id = LOG_ID,
         .number = 1,
         .size_bytes = size,
@@ -76,14 +78,15 @@ static void mend_header(char *bytes, size_t size)
 }
 
 /* Every group that has its magic gets the place it is at and its checksum. */
-static void mend_groups(char *bytes, size_t size)
+static void mend_groups(char *bytes, size_t size, bool is_old)
 {
     uint64_t number = 1;
     size_t at = SEGMENT_HEADER_BYTES;
     while (size - at >= GROUP_HEADER_BYTES) {
         struct group group;
-        if (!group_get(bytes + at, &group) || group_bytes(group.body_bytes) > size - at) {
-            at += GROUP_ALIGN;
+        bool is_one = is_old ? group_get_old(bytes + at, &group) : group_get(bytes + at, &group);
+        if (!is_one || group_size(&group) > size - at) {
+            at += is_old ? GROUP_ALIGN_OLD : GROUP_ALIGN;
             continue;
         }
         group.log_id = LOG_ID;
@@ -91,7 +94,7 @@ static void mend_groups(char *bytes, size_t size)
         group.offset = at;
         group.number = number++;
         group_seal(bytes + at, &group);
-        at += group_bytes(group.body_bytes);
+        at += group_size(&group);
     }
 }
 
@@ -105,9 +108,9 @@ static void put_segment(struct fuzz_env *env, const uint8_t *data, size_t size)
     if (bytes_size > 0)
         memcpy(bytes, data + 1, bytes_size);
     if (mend & 1)
-        mend_header(bytes, whole);
+        mend_header(bytes, whole, mend & 4);
     if (mend & 2)
-        mend_groups(bytes, whole);
+        mend_groups(bytes, whole, mend & 4);
 
     struct disk *disk = &env->disk->base;
     struct disk_file *file;

@@ -307,6 +307,8 @@ static enum strike strike(struct faults *faults, enum fault fault)
     case FAULT_IN_RECOVERY: /* these when the process starts */
     case FAULT_FLIP:
     case FAULT_MISPLACED:
+    case FAULT_LAST:
+    case FAULT_BEHIND:
     case FAULT_COUNT:
         break;
     }
@@ -324,8 +326,8 @@ enum strike faults_strike(struct faults *faults)
         step_store(faults);
     for (unsigned i = 0; i < FAULT_COUNT; i++) {
         enum fault fault = (enum fault)i;
-        bool at_start =
-            fault == FAULT_IN_RECOVERY || fault == FAULT_FLIP || fault == FAULT_MISPLACED;
+        bool at_start = fault == FAULT_IN_RECOVERY || fault == FAULT_FLIP ||
+                        fault == FAULT_MISPLACED || fault == FAULT_LAST || fault == FAULT_BEHIND;
         if (at_start || !sim_rng_chance(&faults->rng, faults->options->faults[i]))
             continue;
         enum strike result = strike(faults, fault);

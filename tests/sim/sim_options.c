@@ -37,7 +37,8 @@ static void pick_faults(struct sim_options *options, struct sim_rng *rng)
         [FAULT_KILL_AT_CALL] = 60, [FAULT_IN_RECOVERY] = 500, [FAULT_IO_ERROR] = 30,
         [FAULT_FULL_CALL] = 30,    [FAULT_FULL_DISK] = 20,    [FAULT_SYNC_ERROR] = 20,
         [FAULT_SLOW_DISK] = 20,    [FAULT_FLIP] = 300,        [FAULT_MISPLACED] = 300,
-        [FAULT_SECOND_OPEN] = 20,  [FAULT_CLOCK] = 40,        [FAULT_RESTART] = 20,
+        [FAULT_LAST] = 300,        [FAULT_BEHIND] = 200,      [FAULT_SECOND_OPEN] = 20,
+        [FAULT_CLOCK] = 40,        [FAULT_RESTART] = 20,
     };
     for (unsigned i = 0; i <= FAULT_RESTART; i++)
         options->faults[i] = pick_permille(rng, 500, most[i]);

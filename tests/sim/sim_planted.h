@@ -18,6 +18,9 @@
     X(BUG_HEADER_UNSYNCED, "a new segment is not synced before it gets its name") \
     X(BUG_NO_CHECKSUM, "checksums of groups are not looked at")                   \
     X(BUG_DAMAGE_CUT, "damage is taken for the end of the log")                   \
+    X(BUG_LAST_CUT, "damage to the last group is taken for a torn write")         \
+    X(BUG_SYNCED_UNKNOWN, "how far the log was synced is not known")              \
+    X(BUG_SYNCED_EARLY, "a group is noted as synced before it is")                \
     X(BUG_UNSETTLED, "recovery counts what is in the system's memory only")       \
     X(BUG_NO_LOCK, "two processes may have one folder")                           \
     X(BUG_FULL_IGNORED, "a write that found no space is believed")                \

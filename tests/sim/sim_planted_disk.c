@@ -3,15 +3,18 @@
 #include <string.h>
 
 #include "log/file/segment.h"
+#include "log/file/synced.h"
 #include "sim/sim_planted_own.h"
 
 struct planted_file {
     struct disk_file base;
     struct disk_file *inner; /* NULL: it only looks like one */
+    struct planted_disk *disk;
     enum bug bug;
     enum disk_open how;
     bool has_header; /* was written through this file */
     bool has_groups;
+    bool is_synced_note; /* the file that says how far the log was synced */
 };
 
 static const struct disk_ops planted_disk_ops;
@@ -26,6 +29,12 @@ static enum bug bug_of(struct disk *disk)
     return ((struct planted_disk *)disk)->bug;
 }
 
+static bool is_synced_note(const char *path)
+{
+    const char *name = strrchr(path, '/');
+    return name && strcmp(name + 1, FOLDER_SYNCED) == 0;
+}
+
 static enum err wrap_file(struct disk *disk, enum err err, enum disk_open how,
                           struct disk_file *inner, struct disk_file **ret_file)
 {
@@ -35,7 +44,12 @@ static enum err wrap_file(struct disk *disk, enum err err, enum disk_open how,
     if (!file)
         abort();
     *file = (struct planted_file){
-        .base.ops = &planted_disk_ops, .inner = inner, .bug = bug_of(disk), .how = how};
+        .base.ops = &planted_disk_ops,
+        .inner = inner,
+        .disk = (struct planted_disk *)disk,
+        .bug = bug_of(disk),
+        .how = how,
+    };
     *ret_file = &file->base;
     return ERR_OK;
 }
@@ -45,7 +59,14 @@ static enum err open_file(struct disk *disk, const char *path, enum disk_open ho
 {
     struct disk_file *inner = NULL;
     enum err err = disk_open(inner_of(disk), path, how, &inner, error);
-    return wrap_file(disk, err, how, inner, ret_file);
+    err = wrap_file(disk, err, how, inner, ret_file);
+    if (err || !is_synced_note(path))
+        return err;
+    struct planted_file *file = (struct planted_file *)*ret_file;
+    file->is_synced_note = true;
+    if (how != DISK_READ)
+        file->disk->synced_note = inner;
+    return ERR_OK;
 }
 
 static enum err list(struct disk *disk, const char *folder, disk_list_fn *visit, void *arg,
@@ -105,7 +126,17 @@ static void mend_checksums(char *bytes, size_t size)
     }
 }
 
-static void cut_at_damage(char *bytes, size_t size)
+static bool has_sound_group(const char *bytes, size_t size)
+{
+    struct group group;
+    for (size_t at = 0; at < size; at += GROUP_ALIGN) {
+        if (group_at(bytes + at, size - at, &group) > 0 && group_is_intact(bytes + at, &group))
+            return true;
+    }
+    return false;
+}
+
+static void cut_at_damage(char *bytes, size_t size, bool only_last)
 {
     struct group group;
     size_t at = 0;
@@ -115,7 +146,14 @@ static void cut_at_damage(char *bytes, size_t size)
             break;
         at += group_size;
     }
-    memset(bytes + at, 0, size - at);
+    if (!only_last || !has_sound_group(bytes + at, size - at))
+        memset(bytes + at, 0, size - at);
+}
+
+/* A bug of the end of the log does not look at what was noted, either. */
+static bool hides_note(enum bug bug)
+{
+    return bug == BUG_DAMAGE_CUT || bug == BUG_LAST_CUT || bug == BUG_SYNCED_UNKNOWN;
 }
 
 static enum err file_read(struct disk_file *base, uint64_t offset, void *to, size_t size,
@@ -123,13 +161,24 @@ static enum err file_read(struct disk_file *base, uint64_t offset, void *to, siz
 {
     struct planted_file *file = (struct planted_file *)base;
     enum err err = disk_file_read(file->inner, offset, to, size, ret_size, error);
+    if (!err && file->is_synced_note && hides_note(file->bug))
+        memset(to, 0, *ret_size);
     if (err || offset < SEGMENT_HEADER_BYTES)
         return err;
     if (file->bug == BUG_NO_CHECKSUM)
         mend_checksums(to, *ret_size);
-    if (file->bug == BUG_DAMAGE_CUT && offset == SEGMENT_HEADER_BYTES)
-        cut_at_damage(to, *ret_size);
+    bool cuts = file->bug == BUG_DAMAGE_CUT || file->bug == BUG_LAST_CUT;
+    if (cuts && offset == SEGMENT_HEADER_BYTES)
+        cut_at_damage(to, *ret_size, file->bug == BUG_LAST_CUT);
     return ERR_OK;
+}
+
+static void note_too_early(const struct planted_disk *disk, const struct group *group)
+{
+    struct synced synced = {.file = disk->synced_note, .log_id = group->log_id};
+    struct log_position end = {group->segment, group->offset + group_size(group)};
+    if (synced.file)
+        synced_note(&synced, end, NULL);
 }
 
 static enum err file_write(struct disk_file *base, uint64_t offset, const void *from, size_t size,
@@ -137,10 +186,13 @@ static enum err file_write(struct disk_file *base, uint64_t offset, const void *
 {
     struct planted_file *file = (struct planted_file *)base;
     struct group group;
-    if (offset == 0)
+    if (offset == 0) {
         file->has_header = true;
-    else if (group_at(from, size, &group) > 0)
+    } else if (group_at(from, size, &group) > 0) {
         file->has_groups = true;
+        if (file->bug == BUG_SYNCED_EARLY)
+            note_too_early(file->disk, &group);
+    }
     enum err err = disk_file_write(file->inner, offset, from, size, error);
     return err == ERR_FULL && file->bug == BUG_FULL_IGNORED ? ERR_OK : err;
 }
@@ -179,8 +231,11 @@ static enum err file_size(struct disk_file *base, uint64_t *ret_size, struct err
 
 static void file_close(struct disk_file *base)
 {
-    disk_file_close(((struct planted_file *)base)->inner);
-    free(base);
+    struct planted_file *file = (struct planted_file *)base;
+    if (file->disk->synced_note == file->inner)
+        file->disk->synced_note = NULL;
+    disk_file_close(file->inner);
+    free(file);
 }
 
 static const struct disk_ops planted_disk_ops = {

@@ -10,6 +10,7 @@ struct planted_disk {
     struct disk base;
     struct disk *inner;
     enum bug bug;
+    struct disk_file *synced_note; /* of the inner disk, as long as it is open for writing */
 };
 
 struct planted {

@@ -20,6 +20,8 @@
     X(FAULT_SLOW_DISK, "the disk does not keep up")                     \
     X(FAULT_FLIP, "a bit of the log turns")                             \
     X(FAULT_MISPLACED, "a group of the log is where another should be") \
+    X(FAULT_LAST, "the last group of the log changes, or a block goes") \
+    X(FAULT_BEHIND, "a bit turns that the log does not rest on")        \
     X(FAULT_SECOND_OPEN, "a second process opens the folder")           \
     X(FAULT_CLOCK, "the clock jumps")                                   \
     X(FAULT_RESTART, "the process ends in order and starts again")      \

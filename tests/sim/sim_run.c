@@ -68,6 +68,8 @@ static bool start(struct run *run)
     for (unsigned attempt = 0; attempt < STARTS_MAX; attempt++) {
         try_flip(run, FAULT_FLIP);
         try_flip(run, FAULT_MISPLACED);
+        try_flip(run, FAULT_LAST);
+        try_flip(run, FAULT_BEHIND);
         if (run->report->failed)
             return false;
         bool armed = faults_arm_start(&run->faults);

@@ -116,28 +116,85 @@ class DataFolder(tallyd.Case):
         subprocess.run([program, path], check=True)
         with open(path, "rb") as file:
             before = file.read()
-        self.assert_start_fails(server, f"{path}: it has format version 3")
+        self.assert_start_fails(server, f"{path}: it has format version 4")
         for errand in ("--check", "--repair"):
             result = tallyd.run_program(errand, server.data)
             self.assertNotEqual(result.returncode, 0)
-            self.assertIn("format version 3", result.stderr)
+            self.assertIn("format version 4", result.stderr)
         with open(path, "rb") as file:
             self.assertEqual(file.read(), before)
 
     def test_an_unfinished_write_at_the_end_is_cut_off(self):
-        server = self.server()
-        write_views(server, 1, 10)
+        server = self.server("--store", "none")
+        write_views(server, 1, 9)
+        synced = os.path.join(server.data, "log", "synced")
+        with open(synced, "rb") as file:
+            before = file.read()
+        write_views(server, 10, 10)
         server.kill()
         path = server.segments()[-1]
-        with open(path, "rb") as file:
+        with open(path, "r+b") as file:  # as if the last group had reached the disk in part,
             end = len(file.read().rstrip(b"\0"))
-        flip_bit(path, end - 3)  # as if the last group had reached the disk in part
+            file.seek(end - 40)
+            file.write(bytes(40))
+        with open(synced, "wb") as file:  # and the process had died before the sync
+            file.write(before)
         checked = tallyd.run_program("--check", server.data)
         self.assertEqual(checked.returncode, 0, checked.stderr)
         self.assertIn("unfinished write", checked.stdout)
         server.start()
         self.assertIn("cut an unfinished write off", server.messages())
         self.assertEqual(self.views(server), 9)
+
+    def test_a_flipped_bit_in_the_last_group_is_damage(self):
+        for synced_known in (True, False):  # False: a power cut was quicker
+            server = self.server("--store", "none")
+            write_views(server, 1, 10)
+            server.kill()
+            path = server.segments()[-1]
+            with open(path, "rb") as file:
+                end = len(file.read().rstrip(b"\0"))
+            if not synced_known:
+                os.remove(os.path.join(server.data, "log", "synced"))
+            for offset in (end - 3, end - 100):
+                flip_bit(path, offset)
+                checked = tallyd.run_program("--check", server.data)
+                self.assertEqual(checked.returncode, 1)
+                self.assertRegex(checked.stdout, rf"damage: {path}: offset \d+")
+                self.assert_start_fails(server, rf"{path}: offset \d+")
+                flip_bit(path, offset)
+            server.start()
+            self.assertEqual(self.views(server), 10)
+            server.kill()
+
+    def test_damage_to_what_the_store_has_is_found_while_it_runs(self):
+        server = self.server()
+        write_views(server, 1, 10)
+        self.assertEqual(server.stop(), 0)
+        server.start()
+        write_views(server, 11, 12)
+        self.assertEqual(server.stop(), 0)
+        path = server.segments()[0]
+        with open(path, "rb") as file:
+            end = len(file.read().rstrip(b"\0"))
+        flip_bit(path, end - 500)
+        server.start()
+        self.assertEqual(self.views(server), 12)
+
+        client = self.client(server)
+        def damaged():
+            return "log_damaged_segments:1" in client.call("INFO").splitlines()
+        tallyd.wait_until(damaged, 20, "the damage is found")
+        self.assertRegex(server.messages(), rf"the log is damaged .*{path}: offset \d+")
+        write_views(server, 13, 14)
+
+    def test_a_lost_last_segment_is_missed(self):
+        server = self.server("--store", "none")
+        write_views(server, 1, 10)
+        server.kill()
+        path = server.segments()[-1]
+        os.remove(path)
+        self.assert_start_fails(server, f"{path}: the segment is missing")
 
     def test_a_flipped_bit_in_the_middle_is_found_named_and_repaired_on_demand(self):
         server = self.server("--store", "none")  # which would have what the log has lost

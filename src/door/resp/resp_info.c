@@ -131,6 +131,8 @@ static void persistence(struct info *info)
     line(info, "log_sync_usec_max", stats.sync_ns_max / 1000);
     line(info, "log_segments", stats.segments);
     line(info, "log_disk_bytes", stats.disk_bytes);
+    line(info, "log_verified_ms", stats.verified_ms);
+    line(info, "log_damaged_segments", stats.damaged_segments);
     line(info, "log_full_since_ms", stats.full_since_ms);
     buffer_printf(info->to, "log_last_write_status:%s\r\n", stats.full_since_ms ? "full" : "ok");
 }

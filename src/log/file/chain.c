@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "log/file/synced.h"
 #include "log/file/view.h"
 
 #define READING_BYTES (16u << 20) /* between two calls of log_reading_fn */
@@ -41,6 +42,11 @@ static enum err read_header(const struct folder *folder, uint64_t number,
     return ERR_OK;
 }
 
+static uint32_t align_of(const struct segment_header *header)
+{
+    return header->is_old ? GROUP_ALIGN_OLD : GROUP_ALIGN;
+}
+
 /* Does the segment continue the one before it, `previous`, or begin the log? */
 static enum err check_link(const struct folder *folder, const struct segment_header *previous,
                            const struct segment_header *header, struct error *error)
@@ -60,7 +66,8 @@ static enum err check_link(const struct folder *folder, const struct segment_hea
                          ")",
                          path, header->log_id, previous->log_id);
     if (header->previous_end < SEGMENT_HEADER_BYTES ||
-        header->previous_end > previous->size_bytes || header->previous_end % GROUP_ALIGN != 0 ||
+        header->previous_end > previous->size_bytes ||
+        header->previous_end % align_of(previous) != 0 ||
         header->first_group < previous->first_group)
         return error_set(error, ERR_CORRUPT, "%s: offset 48: it does not continue segment %" PRIu64,
                          path, previous->number);
@@ -88,6 +95,21 @@ static enum err add_segment(struct chain *chain, uint64_t number, struct error *
     chain->count++;
     chain->disk_bytes += header->size_bytes;
     return ERR_OK;
+}
+
+/* Were there segments behind those that are there? */
+static enum err check_synced(struct chain *chain, struct error *error)
+{
+    uint64_t log_id = chain->count > 0 ? chain->segments[0].log_id : 0;
+    enum err err = synced_read(chain->folder, log_id, &chain->synced, error);
+    if (err || chain->synced.segment < chain->first + chain->count)
+        return err;
+    char path[FOLDER_PATH_BYTES];
+    return error_set(error, ERR_CORRUPT,
+                     "%s: the segment is missing, and the log was synced up to offset %" PRIu64
+                     " of segment %" PRIu64,
+                     folder_segment_path(chain->folder, chain->first + chain->count, path),
+                     chain->synced.offset, chain->synced.segment);
 }
 
 enum err chain_open(const struct folder *folder, struct chain *ret_chain, struct error *error)
@@ -119,6 +141,8 @@ enum err chain_open(const struct folder *folder, struct chain *ret_chain, struct
     free(numbers);
     if (!err && ret_chain->count == 0 && ret_chain->first > 1)
         err = missing(ret_chain, error);
+    if (!err)
+        err = check_synced(ret_chain, error);
     if (!err && ret_chain->first_unknown)
         err = error_set(error, ERR_CORRUPT, "%s", first_error.text);
     return err;
@@ -186,17 +210,19 @@ static enum err search(struct walk *walk, const struct segment_header *header, u
 {
     *ret_found = 0;
     *ret_torn_bytes = 0;
-    for (uint64_t at = offset; at + GROUP_ALIGN <= limit; at += GROUP_ALIGN) {
+    uint64_t word;
+    for (uint64_t at = offset; at + sizeof(word) <= limit; at += sizeof(word)) {
         const char *bytes;
-        enum err err = view_get(&walk->view, at, GROUP_ALIGN, &bytes, error);
+        enum err err = view_get(&walk->view, at, sizeof(word), &bytes, error);
         if (err)
             return err;
-        uint64_t word;
         memcpy(&word, bytes, sizeof(word));
         if (word == 0)
             continue; /* a checksum is never zero in practice */
 
-        *ret_torn_bytes = at + GROUP_ALIGN - offset;
+        *ret_torn_bytes = at + sizeof(word) - offset;
+        if (at % align_of(header) != 0)
+            continue;
         struct group group;
         const char *fault;
         err = view_group(&walk->view, header, at, limit, &group, &bytes, &fault, error);
@@ -210,6 +236,38 @@ static enum err search(struct walk *walk, const struct segment_header *header, u
     return ERR_OK;
 }
 
+/* Something is at `offset`, and nothing sound from there on. */
+static enum err judge_rest(struct walk *walk, const struct segment_header *header, uint64_t offset,
+                           const char *fault, struct error *error)
+{
+    uint64_t size = header->size_bytes - offset;
+    if (size > GROUP_BYTES_MAX)
+        size = GROUP_BYTES_MAX;
+    const char *bytes;
+    enum err err = view_get(&walk->view, offset, (size_t)size, &bytes, error);
+    if (err)
+        return err;
+    struct group place = {.log_id = header->log_id, .segment = header->number, .offset = offset};
+    if (group_is_torn(bytes, (size_t)size, walk->end.torn_bytes, &place))
+        return ERR_OK;
+    return error_set(error, ERR_CORRUPT,
+                     "%s: offset %" PRIu64 ": %s, and no sector of it is missing: it was not torn "
+                     "by a crash",
+                     walk->view.path, offset, fault);
+}
+
+/* Is what the log was synced up to there? */
+static enum err judge_synced(const struct walk *walk, const char *fault, struct error *error)
+{
+    const struct log_position *end = &walk->end.position;
+    const struct log_position *synced = &walk->chain->synced;
+    if (synced->segment != end->segment || synced->offset <= end->offset)
+        return ERR_OK;
+    return error_set(error, ERR_CORRUPT,
+                     "%s: offset %" PRIu64 ": %s, and the log was synced up to offset %" PRIu64,
+                     walk->view.path, end->offset, fault, synced->offset);
+}
+
 /* No sound group begins at `offset` of the last segment: is it the end of the
  * log, or damage? */
 static enum err judge_end(struct walk *walk, const struct segment_header *header, uint64_t offset,
@@ -221,7 +279,7 @@ static enum err judge_end(struct walk *walk, const struct segment_header *header
                          " bytes",
                          walk->view.path, walk->view.file_bytes, header->size_bytes);
     if (walk->end.closed)
-        return ERR_OK;
+        return judge_synced(walk, fault, error);
 
     uint64_t found;
     enum err err =
@@ -232,13 +290,16 @@ static enum err judge_end(struct walk *walk, const struct segment_header *header
         return error_set(error, ERR_CORRUPT,
                          "%s: offset %" PRIu64 ": %s, but a sound group follows at offset %" PRIu64,
                          walk->view.path, offset, fault, found);
-    return ERR_OK;
+    err = judge_synced(walk, fault, error);
+    if (err || walk->end.torn_bytes == 0 || header->is_old)
+        return err;
+    return judge_rest(walk, header, offset, fault, error);
 }
 
 static enum err visit_group(struct walk *walk, const struct group *group, const char *bytes,
                             struct error *error)
 {
-    uint64_t next = group->offset + group_bytes(group->body_bytes);
+    uint64_t next = group->offset + group_size(group);
     bool wanted = group->segment > walk->from.segment || group->offset >= walk->from.offset;
     if (!wanted && next > walk->from.offset)
         return error_set(error, ERR_INVALID, "%s: offset %" PRIu64 ": no group begins here",
@@ -246,7 +307,7 @@ static enum err visit_group(struct walk *walk, const struct group *group, const 
     if (!wanted || group->kind != GROUP_SECTIONS)
         return ERR_OK;
 
-    struct slice body = {bytes + GROUP_HEADER_BYTES, group->body_bytes};
+    struct slice body = group_body(bytes, group);
     struct log_position position = {group->segment, next};
     return walk->visit(walk->arg, group, body, position, error);
 }
@@ -273,7 +334,7 @@ static enum err walk_groups(struct walk *walk, const struct segment_header *head
         if (err)
             return err;
         end->last_offset = group.offset;
-        end->position.offset += group_bytes(group.body_bytes);
+        end->position.offset += group_size(&group);
         end->next_group = group.number + 1;
         end->closed = group.kind == GROUP_CLOSING;
         tell_reading(walk, walk->bytes_done + end->position.offset);
@@ -415,7 +476,7 @@ static enum err scan_one(struct walk *walk, const struct segment_header *header,
     err = view_group(&walk->view, header, found, limit, &group, &bytes, &fault, error);
     if (err)
         return err;
-    *offset = found + group_bytes(group.body_bytes);
+    *offset = found + group_size(&group);
     return visit_group(walk, &group, bytes, error);
 }
 
@@ -423,7 +484,11 @@ enum err chain_scan(const struct folder *folder, uint64_t log_id, uint64_t numbe
                     chain_group_fn *visit, void *arg, struct error *error)
 {
     struct walk walk = {.visit = visit, .arg = arg};
-    struct segment_header header = {.log_id = log_id, .number = number};
+    struct segment_header header = {0};
+    if (read_header(folder, number, &header, NULL)) /* then by the current version */
+        header = (struct segment_header){0};
+    header.log_id = log_id;
+    header.number = number;
     view_init(&walk.view, GROUP_BYTES_MAX);
     enum err err = view_open(&walk.view, folder, number, error);
     while (!err)

@@ -5,9 +5,10 @@
  * - Each segment's header says where the one before it ends. Up to there every
  *   group must be sound; behind it nothing counts, whatever it looks like.
  * - The last segment ends where no sound group begins. If a sound one follows
- *   further on, what is missing had been synced: that is damage, and refused.
- *   If none follows, it is what a crash left of the last write: not part of the
- *   log, and never acknowledged.
+ *   further on, or the log was noted to have been synced further (synced.h), what
+ *   is missing had been synced: that is damage, and refused. If sectors are missing
+ *   in it, it is what a crash left of the last write: not part of the log, and
+ *   never acknowledged. If none are, all of it arrived once: damage again.
  *
  * The same bytes always give the same answer, however often a start is cut short. */
 #ifndef LOG_FILE_CHAIN_H
@@ -30,7 +31,8 @@ struct chain {
     bool has_leftovers;              /* of older ones there are files still */
     struct segment_header *segments; /* owned; in order, without a gap */
     size_t count;
-    uint64_t disk_bytes; /* of all of them */
+    uint64_t disk_bytes;        /* of all of them */
+    struct log_position synced; /* so far at least; zero = not known */
 };
 
 /* Reads and compares all segment headers. On ERR_CORRUPT the chain holds the

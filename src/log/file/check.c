@@ -17,6 +17,7 @@
 #include "log/file/file.h"
 #include "log/file/folder.h"
 #include "log/file/segment.h"
+#include "log/file/synced.h"
 
 #define LINE_BYTES  1024u
 #define COPY_BYTES  (1u << 20)
@@ -157,8 +158,11 @@ static void say_summary(const struct inspection *inspection)
     if (end->torn_bytes > 0)
         say(inspection,
             "segment %" PRIu64 ": %" PRIu64 " bytes at offset %" PRIu64
-            " are an unfinished write of a crash; nothing that was acknowledged",
-            end->position.segment, end->torn_bytes, end->position.offset);
+            " are an unfinished write of a crash: %s",
+            end->position.segment, end->torn_bytes, end->position.offset,
+            chain_last(&inspection->chain)->is_old
+                ? "nothing sound follows, which is all that this format can tell"
+                : "sectors of it are missing, and it was not noted as synced");
     say(inspection, end->closed ? "the log was closed in order"
                                 : "the log was not closed in order, or not used since its start");
 }
@@ -354,7 +358,7 @@ static enum err cut(const struct inspection *inspection, struct error *error)
         err = folder_set_first(&inspection->folder, inspection->chain.first, error);
     if (!err && inspection->damage_inside)
         err = cut_inside(inspection, error);
-    return err;
+    return err ? err : synced_forget(&inspection->folder, error);
 }
 
 enum err file_log_repair(struct env *env, const char *folder, file_log_say_fn *say_line, void *arg,

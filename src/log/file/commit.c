@@ -60,14 +60,14 @@ static void publish_durable(struct file_log *log, uint64_t sync_ns)
     if (sync_ns > log->stats.sync_ns_max)
         log->stats.sync_ns_max = sync_ns;
     pending_give_back(&log->pending, chunk);
-    room_note_space(log, &log->commit_full, false);
+    room_note_space(log, &log->commit_full, NULL);
     pthread_mutex_unlock(&log->mutex);
 
     atomic_store_explicit(&log->durable, ticket, memory_order_release);
     tell_progress(log);
 }
 
-void commit_block(struct file_log *log, bool full)
+void commit_block(struct file_log *log, const struct error *full)
 {
     pthread_mutex_lock(&log->mutex);
     log->blocked = full || !log->next;
@@ -86,7 +86,7 @@ bool commit_some(struct file_log *log)
     struct error error;
     enum err err = write_chunk(log, chunk, &error);
     if (err == ERR_BUSY || err == ERR_FULL) {
-        commit_block(log, err == ERR_FULL);
+        commit_block(log, err == ERR_FULL ? &error : NULL);
         return false;
     }
     if (err) {

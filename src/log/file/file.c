@@ -31,6 +31,7 @@ void file_log_fail(struct file_log *log, const struct error *error)
     pthread_cond_broadcast(&log->work);
     pthread_cond_broadcast(&log->wanted);
     pthread_cond_broadcast(&log->sealed);
+    pthread_cond_broadcast(&log->ending);
     pthread_mutex_unlock(&log->mutex);
 
     if (is_first)
@@ -183,6 +184,7 @@ static enum err file_scrub(struct log *base, uint64_t number, log_scrub_fn *scru
 
 static void free_log(struct file_log *log)
 {
+    verify_done(&log->verify);
     prepare_done(&log->prepare);
     disk_file_close(log->next);
     writer_done(&log->writer);
@@ -191,6 +193,7 @@ static void free_log(struct file_log *log)
     follow_done(&log->follow);
     segments_done(&log->segments);
     pthread_mutex_destroy(&log->upkeep);
+    pthread_cond_destroy(&log->ending);
     pthread_cond_destroy(&log->sealed);
     pthread_cond_destroy(&log->wanted);
     pthread_cond_destroy(&log->work);
@@ -274,6 +277,7 @@ static void init_locks(struct file_log *log)
     pthread_cond_init(&log->work, &clock);
     pthread_cond_init(&log->wanted, &clock);
     pthread_cond_init(&log->sealed, &clock);
+    pthread_cond_init(&log->ending, &clock);
     pthread_condattr_destroy(&clock);
 }
 
@@ -302,6 +306,7 @@ enum err file_log_open(struct env *env, const struct file_log_options *options,
     init_locks(log);
     segments_init(&log->segments);
     follow_init(&log->follow, &log->folder, &log->segments);
+    verify_init(&log->verify, &log->folder, &log->segments);
 
     err = chain_open(&log->folder, &log->chain, error);
     if (err) {

@@ -10,11 +10,12 @@
 #include "core/log.h"
 
 struct file_log_options {
-    const char *folder;         /* the data folder; created when missing */
-    uint64_t segment_bytes;     /* size of a segment; a multiple of 4096; the first ones of a
-                                   start are smaller */
-    uint64_t pending_bytes_max; /* appended and not yet written: ERR_BUSY past it */
-    bool manual;                /* no threads: the owner calls file_log_step(); for the simulator */
+    const char *folder;          /* the data folder; created when missing */
+    uint64_t segment_bytes;      /* size of a segment; a multiple of 4096; the first ones of a
+                                    start are smaller */
+    uint64_t pending_bytes_max;  /* appended and not yet written: ERR_BUSY past it */
+    uint64_t verify_bytes_per_s; /* read to look sealed segments through; 0 = not at all */
+    bool manual; /* no threads: the owner calls file_log_step(); for the simulator */
     /* Called when the log cannot go on: an I/O error on write or sync. Nothing
      * may be acknowledged any more; the process has to end. Must not return in
      * production; the simulator crashes. */
@@ -34,6 +35,10 @@ uint64_t file_log_id(const struct log *base);
 /* manual only: does what the threads would do once: prepares a segment if one
  * is wanted, commits a group if something is pending. True if it did anything. */
 bool file_log_step(struct log *log);
+
+/* manual only: does one step of looking the sealed segments through. True if
+ * that was the last one of all. */
+bool file_log_verify_step(struct log *log);
 
 /* Verifies every byte of a data folder without changing it, and reports through
  * `say` a line at a time. ERR_CORRUPT when something is wrong. */

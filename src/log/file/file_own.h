@@ -21,6 +21,7 @@
 #include "log/file/prepare.h"
 #include "log/file/segment.h"
 #include "log/file/segments.h"
+#include "log/file/verify.h"
 #include "log/file/writer.h"
 
 #define RETRY_NS (UINT64_C(1000) * 1000 * 1000) /* after a full disk */
@@ -44,13 +45,20 @@ struct file_log {
     /* Of the preparing thread alone. */
     struct prepare prepare;
 
+    /* Of the verifying thread alone. */
+    struct verify verify;
+    uint64_t damaged; /* segments, of those that were looked at since the beginning of the log */
+
     pthread_mutex_t mutex;
     pthread_cond_t work;   /* for the log thread */
     pthread_cond_t wanted; /* for the preparing thread */
     pthread_cond_t sealed; /* for who asked for it */
+    pthread_cond_t ending; /* for the verifying thread */
     pthread_t log_thread;
     pthread_t prepare_thread;
+    pthread_t verify_thread;
     bool threads_run;
+    bool verify_runs;
 
     /* Under the mutex. */
     struct pending pending;
@@ -70,7 +78,7 @@ struct file_log {
     uint64_t seal_ticket;
     enum err seal_result; /* of the last time that it was wanted */
     bool stopping;
-    bool quit;   /* for the preparing thread */
+    bool quit;   /* for the preparing and the verifying thread */
     bool broken; /* fatal() was called */
     struct log_stats stats;
 
@@ -99,8 +107,8 @@ enum err start_log(struct log *base, struct error *error);
 /* Says anew what room() answers. */
 void room_decide(struct file_log *log);
 
-/* The disk was found full, or not; `flag` is prepare_full or commit_full. */
-void room_note_space(struct file_log *log, bool *flag, bool is_full_now);
+/* The disk was found full, or not if `why` is NULL; `flag` is prepare_full or commit_full. */
+void room_note_space(struct file_log *log, bool *flag, const struct error *why);
 
 /* ---- next.c ---- */
 
@@ -130,8 +138,9 @@ bool commit_is_held(const struct file_log *log);
  * True if something became durable. */
 bool commit_some(struct file_log *log);
 
-/* What was to be written has no place now: it is kept and tried again. */
-void commit_block(struct file_log *log, bool full);
+/* What was to be written has no place now, with ERR_FULL for `why` or without a reason: it
+ * is kept and tried again. */
+void commit_block(struct file_log *log, const struct error *full);
 
 /* ---- seal.c ---- */
 

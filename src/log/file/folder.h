@@ -7,6 +7,7 @@
  *   DIR/log/next.new             the same while it is being zeroed
  *   DIR/log/first.new            the first segment of a start while it is being made
  *   DIR/log/scrub.new            a segment while it is being written anew
+ *   DIR/log/synced               how far the log was synced: see synced.h
  *   DIR/log/trimmed              which segment is the first, once older ones were removed
  *   DIR/log/trimmed.new          the same while it is being written
  *
@@ -27,6 +28,7 @@
 #define FOLDER_NEXT_NEW  "next.new"
 #define FOLDER_FIRST_NEW "first.new"
 #define FOLDER_SCRUB_NEW "scrub.new"
+#define FOLDER_SYNCED    "synced"
 
 struct folder {
     struct disk *disk; /* borrowed */

@@ -154,8 +154,8 @@ static enum err read_segment(struct reading *reading, const struct segments_entr
         if (fault)
             return error_set(error, ERR_CORRUPT, "%s: offset %" PRIu64 ": %s", view->path,
                              at->offset, fault);
-        struct log_position next = {group.segment, at->offset + group_bytes(group.body_bytes)};
-        struct slice body = {bytes + GROUP_HEADER_BYTES, group.body_bytes};
+        struct log_position next = {group.segment, at->offset + group_size(&group)};
+        struct slice body = group_body(bytes, &group);
         if (group.kind == GROUP_SECTIONS)
             err = chain_visit_sections(reading->follow->folder, &group, body, next, reading->visit,
                                        reading->arg, error);

@@ -53,7 +53,7 @@ enum err next_rotate(struct file_log *log, uint64_t group_size, struct error *er
     enum err waiting = log->prepare_full ? ERR_FULL : ERR_BUSY;
     pthread_mutex_unlock(&log->mutex);
     if (!next)
-        return waiting;
+        return error_set(error, waiting, "the next segment of the log is not ready");
 
     if (next_bytes < SEGMENT_HEADER_BYTES + group_size) {
         disk_file_close(next);
@@ -81,7 +81,7 @@ static void hand_over(struct file_log *log, struct disk_file *file, uint64_t siz
     log->next_bytes = size_bytes;
     log->wanted_bytes = 0;
     log->blocked = false;
-    room_note_space(log, &log->prepare_full, false);
+    room_note_space(log, &log->prepare_full, NULL);
     pthread_mutex_unlock(&log->mutex);
     pthread_cond_signal(&log->work);
 }
@@ -121,6 +121,6 @@ void next_prepare_some(struct file_log *log, uint64_t wanted_bytes)
     }
     pthread_mutex_lock(&log->mutex);
     log->retry_ns = env_monotonic_ns(log->env) + RETRY_NS;
-    room_note_space(log, &log->prepare_full, true);
+    room_note_space(log, &log->prepare_full, &error);
     pthread_mutex_unlock(&log->mutex);
 }

@@ -1,7 +1,7 @@
 /* room.c - is there room for more?
  *
- * When the disk is full no segment can be prepared. room() then says so as soon
- * as what is left would not take all that may be appended before everybody has
+ * When the disk is full, or the process has no descriptor left, no segment can be prepared. room()
+ * then says so as soon as what is left would not take all that may be appended before everybody has
  * noticed, and until there is space again. Whatever slips past that waits in
  * memory, is tried again every second and is not acknowledged before it is on
  * disk. */
@@ -30,8 +30,9 @@ void room_decide(struct file_log *log)
     atomic_store_explicit(&log->room, (int)room, memory_order_relaxed);
 }
 
-void room_note_space(struct file_log *log, bool *flag, bool is_full_now)
+void room_note_space(struct file_log *log, bool *flag, const struct error *why)
 {
+    bool is_full_now = why != NULL;
     bool was_full = log->prepare_full || log->commit_full;
     *flag = is_full_now;
     bool full = log->prepare_full || log->commit_full;
@@ -41,7 +42,8 @@ void room_note_space(struct file_log *log, bool *flag, bool is_full_now)
 
     log->stats.full_since_ms = full ? (uint64_t)env_wall_ms(log->env) : 0;
     if (full)
-        message_warning("no space for the log folder=%s", log->folder.log_path);
+        message_warning("no space for the log folder=%s reason=\"%s\"", log->folder.log_path,
+                        why->text);
     else
         message_info("there is space for the log again folder=%s", log->folder.log_path);
 }

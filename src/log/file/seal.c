@@ -44,7 +44,7 @@ bool seal_if_wanted(struct file_log *log)
     if (!err && has_groups)
         err = next_rotate(log, 0, &error);
     if (err == ERR_BUSY) {
-        commit_block(log, false);
+        commit_block(log, NULL);
         return false;
     }
     if (err && err != ERR_FULL)

@@ -8,6 +8,13 @@
 #include "base/varint.h"
 
 #define CHECKSUM_BYTES 8u
+#define HEADER_SUM_AT  (GROUP_HEADER_BYTES - CHECKSUM_BYTES)
+#define PADDING        0xa5
+#define SECTOR_BYTES   512u /* what a disk writes whole or not at all */
+
+/* Two bits, so that no single one that turns makes a zero of the byte. */
+#define FIRST_BYTE_MARK UINT64_C(0x81)
+#define LAST_BYTE_MARK  (UINT64_C(0x81) << 56)
 
 static const char segment_magic[8] = {'T', 'A', 'L', 'L', 'Y', 'L', 'O', 'G'};
 static const char group_magic[4] = {'G', 'R', 'U', 'P'};
@@ -53,7 +60,7 @@ void segment_header_put(const struct segment_header *header, char to[SEGMENT_HEA
 
     memset(to, 0, SEGMENT_HEADER_BYTES);
     memcpy(to, segment_magic, sizeof(segment_magic));
-    put32(to + 8, SEGMENT_VERSION);
+    put32(to + 8, header->is_old ? SEGMENT_VERSION_OLD : SEGMENT_VERSION);
     put64(to + 16, header->log_id);
     put64(to + 24, header->number);
     put64(to + 32, header->size_bytes);
@@ -72,11 +79,11 @@ enum err segment_header_get(const char from[SEGMENT_HEADER_BYTES],
         return error_set(error, ERR_CORRUPT, "offset 0: the header's checksum does not match");
 
     uint32_t version = get32(from + 8);
-    if (version != SEGMENT_VERSION)
+    if (version != SEGMENT_VERSION && version != SEGMENT_VERSION_OLD)
         return error_set(error, ERR_INVALID,
-                         "it has format version %u, and this Tally knows version %u only: run the "
-                         "Tally that wrote it, or begin with an empty folder",
-                         version, SEGMENT_VERSION);
+                         "it has format version %u, and this Tally knows versions %u and %u only: "
+                         "run the Tally that wrote it, or begin with an empty folder",
+                         version, SEGMENT_VERSION_OLD, SEGMENT_VERSION);
 
     struct segment_header header = {
         .log_id = get64(from + 16),
@@ -85,6 +92,7 @@ enum err segment_header_get(const char from[SEGMENT_HEADER_BYTES],
         .created_ms = (int64_t)get64(from + 40),
         .first_group = get64(from + 48),
         .previous_end = get64(from + 56),
+        .is_old = version == SEGMENT_VERSION_OLD,
     };
     if (header.number == 0 || header.first_group == 0 || header.size_bytes % SEGMENT_ALIGN != 0 ||
         header.size_bytes < SEGMENT_HEADER_BYTES || header.size_bytes > INT64_MAX)
@@ -94,24 +102,94 @@ enum err segment_header_get(const char from[SEGMENT_HEADER_BYTES],
     return ERR_OK;
 }
 
-/* ---- groups ---- */
+/* ---- groups: their size ---- */
+
+uint32_t group_header_bytes(bool is_old)
+{
+    return is_old ? GROUP_HEADER_BYTES_OLD : GROUP_HEADER_BYTES;
+}
 
 uint32_t group_bytes(uint32_t body_bytes)
 {
     return (GROUP_HEADER_BYTES + body_bytes + GROUP_ALIGN - 1) / GROUP_ALIGN * GROUP_ALIGN;
 }
 
-static uint64_t group_checksum(const char *bytes, const struct group *group)
+uint32_t group_size(const struct group *group)
 {
-    return hash_stable(
-        (struct slice){bytes + CHECKSUM_BYTES, group_bytes(group->body_bytes) - CHECKSUM_BYTES});
+    if (!group->is_old)
+        return group_bytes(group->body_bytes);
+    uint32_t used = GROUP_HEADER_BYTES_OLD + group->body_bytes;
+    return (used + GROUP_ALIGN_OLD - 1) / GROUP_ALIGN_OLD * GROUP_ALIGN_OLD;
 }
 
-void group_seal(char *bytes, const struct group *group)
+struct slice group_body(const char *bytes, const struct group *group)
 {
-    assert(group_bytes(group->body_bytes) <= GROUP_BYTES_MAX);
-    assert(group->offset % GROUP_ALIGN == 0);
+    return (struct slice){bytes + group_header_bytes(group->is_old), group->body_bytes};
+}
 
+/* ---- groups: zeros at the edges of sectors ---- */
+
+static uint32_t zeros_at_edges_of(const char *bytes, size_t size)
+{
+    size_t front = 0;
+    while (front < size && bytes[front] == 0)
+        front++;
+    size_t back = 0;
+    while (back < size && bytes[size - 1 - back] == 0)
+        back++;
+    return (uint32_t)(front + back);
+}
+
+/* How many zeros the sectors begin and end with, as far as they lie in the body.
+ * A sector that is missing, in its front, its back or altogether, has more. */
+static uint32_t zeros_at_edges(const char *bytes, const struct group *group)
+{
+    uint32_t zeros = 0;
+    uint64_t end = group->offset + group_size(group);
+    for (uint64_t at = group->offset + GROUP_HEADER_BYTES; at < end;) {
+        uint64_t next = (at / SECTOR_BYTES + 1) * SECTOR_BYTES;
+        if (next > end)
+            next = end;
+        zeros += zeros_at_edges_of(bytes + (at - group->offset), (size_t)(next - at));
+        at = next;
+    }
+    return zeros;
+}
+
+/* ---- groups: their checksums ---- */
+
+static uint64_t old_checksum(const char *bytes, const struct group *group)
+{
+    return hash_stable((struct slice){bytes + CHECKSUM_BYTES, group_size(group) - CHECKSUM_BYTES});
+}
+
+static uint64_t body_checksum(const char *bytes, const struct group *group)
+{
+    size_t size = group_size(group) - GROUP_HEADER_BYTES;
+    return hash_stable((struct slice){bytes + GROUP_HEADER_BYTES, size}) | FIRST_BYTE_MARK;
+}
+
+static uint64_t head_checksum(const char *bytes)
+{
+    return hash_stable((struct slice){bytes, HEADER_SUM_AT}) | LAST_BYTE_MARK;
+}
+
+bool group_header_is_intact(const char *bytes)
+{
+    return get64(bytes + HEADER_SUM_AT) == head_checksum(bytes);
+}
+
+bool group_is_intact(const char *bytes, const struct group *group)
+{
+    if (group->is_old)
+        return get64(bytes) == old_checksum(bytes, group);
+    return group_header_is_intact(bytes) && get64(bytes) == body_checksum(bytes, group);
+}
+
+/* ---- groups ---- */
+
+static void put_fields(char *bytes, const struct group *group)
+{
     memcpy(bytes + 8, group_magic, sizeof(group_magic));
     put32(bytes + 12, group->body_bytes);
     put64(bytes + 16, group->log_id);
@@ -119,20 +197,32 @@ void group_seal(char *bytes, const struct group *group)
     put64(bytes + 32, group->offset);
     put64(bytes + 40, group->number);
     put32(bytes + 48, group->sections);
-    put32(bytes + 52, group->kind);
-
-    uint32_t used = GROUP_HEADER_BYTES + group->body_bytes;
-    memset(bytes + used, 0, group_bytes(group->body_bytes) - used);
-    put64(bytes, group_checksum(bytes, group));
 }
 
-bool group_get(const char *bytes, struct group *ret_group)
+void group_seal(char *bytes, const struct group *group)
+{
+    uint32_t size = group_size(group);
+    assert(size <= GROUP_BYTES_MAX);
+
+    put_fields(bytes, group);
+    uint32_t used = group_header_bytes(group->is_old) + group->body_bytes;
+    memset(bytes + used, group->is_old ? 0 : PADDING, size - used);
+    if (group->is_old) {
+        put32(bytes + 52, group->kind);
+        put64(bytes, old_checksum(bytes, group));
+        return;
+    }
+    assert(group->offset % GROUP_ALIGN == 0);
+    put32(bytes + 52, (uint32_t)group->kind | zeros_at_edges(bytes, group) << 8);
+    put64(bytes, body_checksum(bytes, group));
+    put64(bytes + HEADER_SUM_AT, head_checksum(bytes));
+}
+
+static bool get_fields(const char *bytes, uint32_t kind, struct group *ret_group)
 {
     if (memcmp(bytes + 8, group_magic, sizeof(group_magic)) != 0)
         return false;
-
     uint32_t body_bytes = get32(bytes + 12);
-    uint32_t kind = get32(bytes + 52);
     if (body_bytes > GROUP_BYTES_MAX - GROUP_HEADER_BYTES - GROUP_ALIGN || kind > GROUP_CLOSING)
         return false;
 
@@ -148,9 +238,34 @@ bool group_get(const char *bytes, struct group *ret_group)
     return true;
 }
 
-bool group_is_intact(const char *bytes, const struct group *group)
+bool group_get(const char *bytes, struct group *ret_group)
 {
-    return get64(bytes) == group_checksum(bytes, group);
+    return get_fields(bytes, get32(bytes + 52) & 0xff, ret_group);
+}
+
+bool group_get_old(const char *bytes, struct group *ret_group)
+{
+    bool is_one = get_fields(bytes, get32(bytes + 52), ret_group);
+    if (is_one)
+        ret_group->is_old = true;
+    return is_one;
+}
+
+bool group_is_torn(const char *bytes, size_t size, uint64_t used, const struct group *place)
+{
+    assert(size >= GROUP_HEADER_BYTES);
+
+    if (!group_header_is_intact(bytes))
+        return bytes[0] == 0 || bytes[GROUP_HEADER_BYTES - 1] == 0;
+
+    struct group group;
+    bool belongs_here = group_get(bytes, &group) && group.log_id == place->log_id &&
+                        group.segment == place->segment && group.offset == place->offset;
+    if (!belongs_here || group_size(&group) > size)
+        return false;
+    if (used > group_size(&group))
+        return false; /* what is behind it was written after it had been synced */
+    return zeros_at_edges(bytes, &group) > get32(bytes + 52) >> 8;
 }
 
 bool group_next_section(struct slice *body, struct slice *ret_section)

@@ -119,15 +119,17 @@ enum err start_log(struct log *base, struct error *error)
         return err;
 
     note_end(log);
-    err = begin_first_segment(log, error);
+    struct error full_error;
+    err = begin_first_segment(log, &full_error);
     bool full = err == ERR_FULL;
-    if (!err || full)
-        err = adopt_next(log, error);
+    if (err && !full)
+        return error_set(error, err, "%s", full_error.text);
+    err = adopt_next(log, error);
     if (err)
         return err;
     if (full && !log->next) { /* reading goes on, and writing when there is space */
         log->retry_ns = env_monotonic_ns(log->env) + RETRY_NS;
-        room_note_space(log, &log->prepare_full, true);
+        room_note_space(log, &log->prepare_full, &full_error);
     }
     return log->options.manual ? ERR_OK : threads_start(log, error);
 }

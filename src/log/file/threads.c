@@ -1,10 +1,13 @@
 /* threads.c - who does the work: the log thread commits and seals, the preparing
- * thread zeroes the next segment. In manual mode there are no threads, and
- * file_log_step() does the same work with the same functions. */
+ * thread zeroes the next segment, the verifying thread reads old ones. In manual mode there are no
+ * threads, and file_log_step() does the same work with the same functions. */
 #include <assert.h>
 #include <time.h>
 
+#include "base/message.h"
 #include "log/file/file_own.h"
+
+#define VERIFY_PAUSE_NS (UINT64_C(3600) * 1000 * 1000 * 1000) /* when all was looked at */
 
 static void wait_until(struct file_log *log, pthread_cond_t *condition, uint64_t deadline_ns)
 {
@@ -75,22 +78,101 @@ static void *run_prepare(void *arg)
     }
 }
 
-static void stop_preparing(struct file_log *log)
+/* ---- verifying ---- */
+
+/* What was found on the way to the end holds until the next time. */
+static void note_verified(struct file_log *log, const struct verify_step *step)
+{
+    log->damaged += step->is_damaged;
+    pthread_mutex_lock(&log->mutex);
+    log->stats.verified_bytes += step->bytes;
+    if (step->is_all || log->damaged > log->stats.damaged_segments)
+        log->stats.damaged_segments = log->damaged;
+    if (step->is_all)
+        log->stats.verified_ms = (uint64_t)env_wall_ms(log->env);
+    pthread_mutex_unlock(&log->mutex);
+    if (step->is_all)
+        log->damaged = 0;
+}
+
+static struct verify_step verify_step(struct file_log *log)
+{
+    struct verify_step step;
+    struct error error;
+    enum err err = verify_some(&log->verify, &step, &error);
+    if (step.is_damaged)
+        message_error("the log is damaged where the store has it already reason=\"%s\"",
+                      error.text);
+    else if (err)
+        message_warning("a segment of the log cannot be looked at reason=\"%s\"", error.text);
+    note_verified(log, &step);
+    return step;
+}
+
+bool file_log_verify_step(struct log *base)
+{
+    struct file_log *log = file_log_of(base);
+    assert(log->options.manual);
+    return verify_step(log).is_all;
+}
+
+/* False when it is time to end. */
+static bool wait_to_verify(struct file_log *log, uint64_t until_ns)
+{
+    pthread_mutex_lock(&log->mutex);
+    while (!log->quit && !log->broken && env_monotonic_ns(log->env) < until_ns)
+        wait_until(log, &log->ending, until_ns);
+    bool go = !log->quit && !log->broken;
+    pthread_mutex_unlock(&log->mutex);
+    return go;
+}
+
+static void *run_verify(void *arg)
+{
+    struct file_log *log = arg;
+    uint64_t next_ns = env_monotonic_ns(log->env);
+    while (wait_to_verify(log, next_ns)) {
+        struct verify_step step = verify_step(log);
+        uint64_t rest_ns = step.bytes * 1000000000 / log->options.verify_bytes_per_s;
+        next_ns = env_monotonic_ns(log->env) + (step.is_all ? VERIFY_PAUSE_NS : rest_ns);
+    }
+    return NULL;
+}
+
+/* ---- all of them ---- */
+
+static void stop_helpers(struct file_log *log)
 {
     pthread_mutex_lock(&log->mutex);
     log->quit = true;
     pthread_mutex_unlock(&log->mutex);
     pthread_cond_signal(&log->wanted);
+    pthread_cond_signal(&log->ending);
     pthread_join(log->prepare_thread, NULL);
+    if (log->verify_runs)
+        pthread_join(log->verify_thread, NULL);
+}
+
+static int start_verifying(struct file_log *log)
+{
+    if (log->options.verify_bytes_per_s == 0)
+        return 0;
+    int errnum = pthread_create(&log->verify_thread, NULL, run_verify, log);
+    log->verify_runs = errnum == 0;
+    if (log->verify_runs)
+        pthread_setname_np(log->verify_thread, "log-verify");
+    return errnum;
 }
 
 enum err threads_start(struct file_log *log, struct error *error)
 {
     int errnum = pthread_create(&log->prepare_thread, NULL, run_prepare, log);
     if (errnum == 0) {
-        errnum = pthread_create(&log->log_thread, NULL, run_log, log);
+        errnum = start_verifying(log);
+        if (errnum == 0)
+            errnum = pthread_create(&log->log_thread, NULL, run_log, log);
         if (errnum != 0)
-            stop_preparing(log);
+            stop_helpers(log);
     }
     if (errnum != 0)
         return error_set_errno(error, ERR_NO_MEMORY, errnum, "cannot start a thread of the log");
@@ -108,7 +190,7 @@ void threads_stop(struct file_log *log)
     pthread_mutex_unlock(&log->mutex);
     pthread_cond_signal(&log->work);
     pthread_join(log->log_thread, NULL);
-    stop_preparing(log);
+    stop_helpers(log);
 }
 
 bool file_log_step(struct log *base)

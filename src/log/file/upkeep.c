@@ -85,22 +85,23 @@ static enum err begin_anew(struct scrubbing *scrubbing, uint64_t offset, struct 
 }
 
 /* Lets `scrub` change the sections of the group in hand. */
-static uint64_t scrub_sections(char *group, uint32_t body_bytes, log_scrub_fn *scrub, void *arg)
+static uint64_t scrub_sections(char *bytes, const struct group *group, log_scrub_fn *scrub,
+                               void *arg)
 {
     uint64_t changed = 0;
-    struct slice body = {group + GROUP_HEADER_BYTES, body_bytes};
+    struct slice body = group_body(bytes, group);
     struct slice section;
     while (group_next_section(&body, &section))
-        changed += scrub(arg, group + (section.data - group), section.size);
+        changed += scrub(arg, bytes + (section.data - bytes), section.size);
     return changed;
 }
 
 static enum err scrub_group(struct scrubbing *scrubbing, const struct group *group,
                             const char *bytes, log_scrub_fn *scrub, void *arg, struct error *error)
 {
-    uint32_t size = group_bytes(group->body_bytes);
+    uint32_t size = group_size(group);
     memcpy(scrubbing->group, bytes, size);
-    uint64_t changed = scrub_sections(scrubbing->group, group->body_bytes, scrub, arg);
+    uint64_t changed = scrub_sections(scrubbing->group, group, scrub, arg);
     enum err err = changed > 0 ? begin_anew(scrubbing, group->offset, error) : ERR_OK;
     if (err || !scrubbing->file)
         return err;
@@ -126,7 +127,7 @@ static enum err scrub_groups(struct scrubbing *scrubbing, log_scrub_fn *scrub, v
             err = scrub_group(scrubbing, &group, bytes, scrub, arg, error);
         if (err)
             return err;
-        at += group_bytes(group.body_bytes);
+        at += group_size(&group);
     }
     return ERR_OK;
 }

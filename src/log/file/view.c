@@ -81,10 +81,11 @@ enum err view_group(struct view *view, const struct segment_header *header, uint
                     const char **ret_fault, struct error *error)
 {
     *ret_fault = "no group begins here";
-    if (offset > end || end - offset < GROUP_HEADER_BYTES)
+    uint32_t header_bytes = group_header_bytes(header->is_old);
+    if (offset > end || end - offset < header_bytes)
         return ERR_OK;
-    enum err err = view_get(view, offset, GROUP_HEADER_BYTES, ret_bytes, error);
-    if (err || !group_get(*ret_bytes, ret_group))
+    enum err err = view_get(view, offset, header_bytes, ret_bytes, error);
+    if (err || !(header->is_old ? group_get_old : group_get)(*ret_bytes, ret_group))
         return err;
 
     *ret_fault = "a group that belongs elsewhere is here";
@@ -93,7 +94,7 @@ enum err view_group(struct view *view, const struct segment_header *header, uint
         return ERR_OK;
 
     *ret_fault = "the group does not end where it should";
-    uint32_t size = group_bytes(ret_group->body_bytes);
+    uint32_t size = group_size(ret_group);
     if (size > end - offset)
         return ERR_OK;
     err = view_get(view, offset, size, ret_bytes, error);

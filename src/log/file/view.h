@@ -37,7 +37,7 @@ enum err view_get(struct view *view, uint64_t offset, size_t size, const char **
 
 /* Looks for a sound group at `offset` that ends at `end` or before. Gives what is
  * wrong in `ret_fault`, NULL if nothing; the whole group in `ret_bytes`. Of the
- * segment's header it needs log id and number. */
+ * segment's header it needs log id, number and whether it is old. */
 enum err view_group(struct view *view, const struct segment_header *header, uint64_t offset,
                     uint64_t end, struct group *ret_group, const char **ret_bytes,
                     const char **ret_fault, struct error *error);

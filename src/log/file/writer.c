@@ -53,9 +53,13 @@ enum err writer_resume(struct writer *writer, struct env *env, const struct fold
     *writer = (struct writer){.env = env, .folder = folder, .next_group = end->next_group};
     if (chain->count == 0) {
         writer->log_id = env_random(env);
-        return ERR_OK;
+        return synced_open(&writer->synced, folder, writer->log_id, error);
     }
     enum err err = settle_last_group(folder, end, error);
+    if (!err)
+        err = synced_open(&writer->synced, folder, chain_last(chain)->log_id, error);
+    if (!err)
+        err = synced_note(&writer->synced, end->position, error);
     if (err)
         return err;
     if (end->torn_bytes > 0)
@@ -76,6 +80,7 @@ void writer_done(struct writer *writer)
 {
     disk_file_close(writer->file);
     writer->file = NULL;
+    synced_close(&writer->synced);
 }
 
 /* ---- segments ---- */
@@ -99,6 +104,14 @@ static enum err give_number(const struct folder *folder, const char *name, uint6
     return err ? err : folder_sync(folder, error);
 }
 
+/* Durably: so that a segment which is lost later is missed. */
+static enum err note_segment(struct writer *writer, uint64_t number, struct error *error)
+{
+    struct log_position begin = {number, SEGMENT_HEADER_BYTES};
+    enum err err = synced_note(&writer->synced, begin, error);
+    return err ? err : synced_settle(&writer->synced, error);
+}
+
 enum err writer_begin(struct writer *writer, struct disk_file *file, const char *name,
                       uint64_t size_bytes, struct segment_header *ret_header, struct error *error)
 {
@@ -113,6 +126,8 @@ enum err writer_begin(struct writer *writer, struct disk_file *file, const char 
     enum err err = write_header(&header, file, error);
     if (!err)
         err = give_number(writer->folder, name, header.number, error);
+    if (!err)
+        err = note_segment(writer, header.number, error);
     if (err)
         return err;
 
@@ -158,7 +173,7 @@ enum err writer_sync(struct writer *writer, struct error *error)
         return err;
     writer->at += writer->put_bytes;
     writer->next_group++;
-    return ERR_OK;
+    return synced_note(&writer->synced, writer_position(writer), error);
 }
 
 enum err writer_close(struct writer *writer, struct error *error)
@@ -167,7 +182,7 @@ enum err writer_close(struct writer *writer, struct error *error)
     if (!has_groups || !writer_fits(writer, group_bytes(0)))
         return ERR_OK;
 
-    char bytes[GROUP_HEADER_BYTES];
+    char bytes[GROUP_HEADER_BYTES]; /* of a group without a body */
     enum err err = writer_put(writer, bytes, (struct group){.kind = GROUP_CLOSING}, error);
     if (err == ERR_FULL)
         return ERR_OK;

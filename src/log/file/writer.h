@@ -17,6 +17,7 @@
 #include "log/file/chain.h"
 #include "log/file/folder.h"
 #include "log/file/segment.h"
+#include "log/file/synced.h"
 
 struct writer {
     struct env *env;             /* borrowed */
@@ -27,7 +28,8 @@ struct writer {
     uint64_t size_bytes;
     uint64_t at;         /* where the next group goes, or where the segment before ends */
     uint64_t next_group; /* number of the next group */
-    uint32_t put_bytes;  /* of the group that was put and not synced yet */
+    struct synced synced;
+    uint32_t put_bytes; /* of the group that was put and not synced yet */
 };
 
 /* Prepares to go on behind a log that was read, and makes what was read durable. */
@@ -51,7 +53,7 @@ bool writer_fits(const struct writer *writer, uint32_t group_size);
  * and writes it. ERR_FULL leaves it to be tried again. */
 enum err writer_put(struct writer *writer, char *bytes, struct group group, struct error *error);
 
-/* Makes the group that was put durable, and part of the log. After an error
+/* Makes the group that was put durable, and part of the log, and notes that. After an error
  * nobody knows what is on the disk: it must not be tried again. */
 enum err writer_sync(struct writer *writer, struct error *error);
 

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "base/disk.h"
@@ -209,6 +210,51 @@ TEST(closing_no_file_does_nothing)
     disk_file_close(NULL);
 }
 
+/* Takes all descriptors that the process may have, of `limit` in all. */
+static unsigned take_descriptors(const struct rlimit *before, rlim_t limit, int *taken)
+{
+    struct rlimit few = {.rlim_cur = limit, .rlim_max = before->rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    unsigned count = 0;
+    while ((taken[count] = open("/dev/null", O_RDONLY)) >= 0)
+        count++;
+    return count;
+}
+
+TEST(without_a_descriptor_there_is_no_room_and_a_folder_that_was_synced_still_is)
+{
+    assert_int_equal(disk_make_folder(disk_posix(), "kept", NULL), ERR_OK);
+    assert_int_equal(disk_sync_folder(disk_posix(), "kept", NULL), ERR_OK);
+    create_file("kept/f");
+    struct rlimit before;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    int taken[64];
+    unsigned count = take_descriptors(&before, 64, taken);
+
+    struct disk_file *file;
+    struct error error;
+    assert_int_equal(disk_open(disk_posix(), "kept/f", DISK_WRITE, &file, &error), ERR_FULL);
+    assert_non_null(strstr(error.text, "Too many open files"));
+    assert_int_equal(disk_open(disk_posix(), "kept/g", DISK_CREATE, &file, NULL), ERR_FULL);
+    assert_int_equal(disk_rename(disk_posix(), "kept/f", "kept/g", NULL), ERR_OK);
+    assert_int_equal(disk_sync_folder(disk_posix(), "kept", NULL), ERR_OK);
+
+    while (count > 0)
+        close(taken[--count]);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    disk_file_close(open_file("kept/g", DISK_READ));
+}
+
+TEST(a_folder_that_took_the_place_of_another_is_synced_as_itself)
+{
+    assert_int_equal(disk_make_folder(disk_posix(), "b", NULL), ERR_OK);
+    assert_int_equal(disk_sync_folder(disk_posix(), "b", NULL), ERR_OK);
+    assert_int_equal(rename("b", "c"), 0);
+    assert_int_equal(disk_sync_folder(disk_posix(), "b", NULL), ERR_NOT_FOUND);
+    assert_int_equal(disk_make_folder(disk_posix(), "b", NULL), ERR_OK);
+    assert_int_equal(disk_sync_folder(disk_posix(), "b", NULL), ERR_OK);
+}
+
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, enter_folder, leave_folder)
 
 RUN(IN_FOLDER(what_is_written_is_read_back), IN_FOLDER(a_read_is_short_only_at_the_end),
@@ -220,4 +266,6 @@ RUN(IN_FOLDER(what_is_written_is_read_back), IN_FOLDER(a_read_is_short_only_at_t
     IN_FOLDER(a_folder_is_made_with_all_above_it_and_again_without_harm),
     IN_FOLDER(a_file_in_the_place_of_a_folder_is_an_error),
     IN_FOLDER(a_lock_has_one_holder_until_it_is_closed),
+    IN_FOLDER(without_a_descriptor_there_is_no_room_and_a_folder_that_was_synced_still_is),
+    IN_FOLDER(a_folder_that_took_the_place_of_another_is_synced_as_itself),
     cmocka_unit_test(closing_no_file_does_nothing))

@@ -247,6 +247,8 @@ static struct metrics_sources full_sources(void)
                 .pending_bytes = 46,
                 .segments = 47,
                 .disk_bytes = 48,
+                .verified_bytes = 987654,
+                .damaged_segments = 2,
                 .full_since_ms = 49},
         .has_nodes = true,
         .has_relay = true,

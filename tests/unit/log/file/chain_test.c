@@ -40,15 +40,11 @@ static size_t last_group(const char *bytes, size_t size)
     return found;
 }
 
-/* Expects that the log is refused by name, or whole, or (only if `may_cut`)
- * without its last section. */
-static void expect_noticed(struct world *world, const char *name, bool may_cut)
+/* Expects that the log is refused by name, or whole. */
+static void expect_noticed(struct world *world, const char *name)
 {
     struct error error = {0};
-    if (may_cut)
-        world->confirmed = 14;
     enum err err = world_read(world, &error);
-    world->confirmed = 15;
     if (err) {
         assert_int_equal(err, ERR_CORRUPT);
         if (!strstr(error.text, name) || !strstr(error.text, "offset"))
@@ -57,22 +53,22 @@ static void expect_noticed(struct world *world, const char *name, bool may_cut)
     world_close(world);
 }
 
-static void flip_every_byte(bool closed)
+static void flip_every_byte(bool closed, bool synced_known)
 {
     struct world *world = make_log(closed);
+    if (!synced_known)
+        world_forget_synced(world);
     for (unsigned segment = 1; segment <= 3; segment++) {
         char path[64];
         snprintf(path, sizeof(path), "%s", world_path(segment));
         size_t size;
-        char *bytes = world_get(world, path, &size);
-        size_t last = last_group(bytes, size);
+        free(world_get(world, path, &size));
         for (size_t at = 0; at < size; at++) {
             unsigned bit = (unsigned)sim_rng_below(&world->rng, 8);
             assert_int_equal(sim_disk_flip(world->disk, path, at, bit), ERR_OK);
-            expect_noticed(world, path, !closed && segment == 3 && at >= last);
+            expect_noticed(world, path);
             assert_int_equal(sim_disk_flip(world->disk, path, at, bit), ERR_OK);
         }
-        free(bytes);
     }
     assert_int_equal(world_read(world, NULL), ERR_OK);
     assert_int_equal(world->seen, 15);
@@ -81,12 +77,92 @@ static void flip_every_byte(bool closed)
 
 TEST(after_a_clean_stop_every_flipped_byte_is_refused_or_harmless)
 {
-    flip_every_byte(true);
+    flip_every_byte(true, true);
 }
 
-TEST(after_a_crash_a_flipped_byte_costs_at_most_the_last_group)
+TEST(after_a_crash_every_flipped_byte_is_refused_or_harmless)
 {
-    flip_every_byte(false);
+    flip_every_byte(false, true);
+}
+
+TEST(after_a_power_cut_every_flipped_byte_is_refused_or_harmless)
+{
+    flip_every_byte(false, false);
+}
+
+TEST(every_flipped_byte_of_what_was_noted_as_synced_is_harmless)
+{
+    static const char path[] = WORLD_FOLDER "/log/synced";
+    struct world *world = make_log(false);
+    size_t size;
+    free(world_get(world, path, &size));
+    for (size_t at = 0; at < size; at++) {
+        assert_int_equal(sim_disk_flip(world->disk, path, at, at % 8), ERR_OK);
+        assert_int_equal(world_read(world, NULL), ERR_OK);
+        assert_int_equal(world->seen, 15);
+        world_close(world);
+        assert_int_equal(sim_disk_flip(world->disk, path, at, at % 8), ERR_OK);
+    }
+    world_free(world);
+}
+
+/* 512 bytes, which a disk writes as one, are zero from the last group of the log on. */
+TEST(a_block_that_was_synced_and_is_gone_is_refused_as_long_as_that_is_known)
+{
+    struct world *world = make_log(false);
+    size_t size;
+    char *bytes = world_get(world, world_path(3), &size);
+    memset(bytes + last_group(bytes, size), 0, 512);
+    world_put(world, world_path(3), bytes, size);
+    world_expect_refusal(world, "was synced up to offset");
+
+    world_forget_synced(world); /* now nothing tells it from a write that a crash cut short */
+    world->confirmed = 14;
+    assert_int_equal(world_read(world, NULL), ERR_OK);
+    assert_int_equal(world->seen, 14);
+    free(bytes);
+    world_free(world);
+}
+
+TEST(the_last_segment_is_missed_when_it_is_lost)
+{
+    for (unsigned power_cut = 0; power_cut < 2; power_cut++) {
+        struct world *world = make_log(false);
+        unsigned last = 3;
+        if (power_cut) {
+            world_must_start(world);
+            world_commit(world);
+            world_power_cut(world);
+            last = 4;
+        }
+        assert_int_equal(disk_remove(&world->disk->base, world_path(last), NULL), ERR_OK);
+        world_expect_refusal(world, world_path(last));
+        world_free(world);
+    }
+}
+
+TEST(a_log_that_is_lost_altogether_is_missed)
+{
+    struct world *world = make_log(true);
+    for (unsigned segment = 1; segment <= 3; segment++)
+        assert_int_equal(disk_remove(&world->disk->base, world_path(segment), NULL), ERR_OK);
+    world_expect_refusal(world, world_path(1));
+    world_free(world);
+}
+
+TEST(a_segment_that_is_older_than_it_should_be_is_refused)
+{
+    struct world *world = make_log(true);
+    world_must_start(world);
+    world_commit(world);
+    size_t size;
+    char *older = world_get(world, world_path(4), &size);
+    world_commit(world);
+    world_close(world);
+    world_put(world, world_path(4), older, size);
+    world_expect_refusal(world, world_path(4));
+    free(older);
+    world_free(world);
 }
 
 TEST(damage_to_the_last_group_is_refused_after_a_clean_stop)
@@ -131,31 +207,98 @@ TEST(a_file_cut_anywhere_is_refused_unless_nothing_is_lost)
     world_free(world);
 }
 
+/* A log whose last group was written and never synced. */
+static struct world *make_unsynced(uint64_t padding, char **ret_bytes, size_t *ret_size)
+{
+    struct world *world = make_log(true);
+    world_must_start(world);
+    world->padding = 3;
+    world_commit(world);
+    world->padding = padding;
+    world_commit(world);
+    world_kill(world);
+    world_forget_synced(world);
+    *ret_bytes = world_get(world, world_path(4), ret_size);
+    world->confirmed = 16;
+    return world;
+}
+
+static void expect_cut(struct world *world, const char *torn, const char *whole, size_t size)
+{
+    world_put(world, world_path(4), torn, size);
+    struct error error = {0};
+    if (world_read(world, &error))
+        fail_msg("%s", error.text);
+    assert_int_equal(world->seen, memcmp(torn, whole, size) == 0 ? 17 : 16);
+    world_close(world);
+}
+
 /* A write that was under way at a crash, cut off at every byte. */
 TEST(a_torn_last_write_is_cut_off_wherever_it_was_torn)
 {
-    struct world *world = make_log(false);
-    size_t size;
-    char *bytes = world_get(world, world_path(3), &size);
-    size_t last = last_group(bytes, size);
-    struct group group;
-    assert_true(group_get(bytes + last, &group));
-    size_t end = last + group_bytes(group.body_bytes);
-    for (size_t cut = last; cut < end; cut++) {
+    for (uint64_t padding = 0; padding < 1500; padding += 1 + 2 * padding) {
+        char *bytes;
+        size_t size;
+        struct world *world = make_unsynced(padding, &bytes, &size);
+        size_t last = last_group(bytes, size);
+        struct group group;
+        assert_true(group_get(bytes + last, &group));
+        size_t end = last + group_bytes(group.body_bytes);
+        for (size_t cut = last; cut < end; cut++) {
+            char *torn = malloc(size);
+            assert_non_null(torn);
+            memcpy(torn, bytes, size);
+            memset(torn + cut, 0, end - cut);
+            expect_cut(world, torn, bytes, size);
+            free(torn);
+        }
+        free(bytes);
+        world_free(world);
+    }
+}
+
+/* Zeroes the front or the back of one of the sectors that [last, end) lies in. */
+static void tear_a_sector(struct world *world, char *bytes, size_t last, size_t end)
+{
+    size_t sector = last / 512 + sim_rng_below(&world->rng, (end - 1) / 512 - last / 512 + 1);
+    size_t from = sector * 512 > last ? sector * 512 : last;
+    size_t until = (sector + 1) * 512 < end ? (sector + 1) * 512 : end;
+    size_t cut = from + sim_rng_below(&world->rng, until - from);
+    if (sim_rng_chance(&world->rng, 500))
+        memset(bytes + cut, 0, until - cut);
+    else
+        memset(bytes + from, 0, cut + 1 - from);
+}
+
+/* Whatever bytes were to be written: also such as begin or end a sector with zeros. */
+TEST(a_last_write_of_which_any_sector_is_torn_is_cut_off)
+{
+    for (uint64_t padding = 0; padding <= 1500; padding += 300) {
+        char *whole;
+        size_t size;
+        struct world *world = make_unsynced(padding, &whole, &size);
+        size_t last = last_group(whole, size);
+        struct group group;
+        assert_true(group_get(whole + last, &group));
+        size_t end = last + group_bytes(group.body_bytes);
         char *torn = malloc(size);
         assert_non_null(torn);
-        memcpy(torn, bytes, size);
-        memset(torn + cut, 0, end - cut);
-        bool whole = memcmp(torn, bytes, size) == 0; /* only zeros were cut off */
-        world_put(world, world_path(3), torn, size);
-        world->confirmed = 14;
-        assert_int_equal(world_read(world, NULL), ERR_OK);
-        assert_int_equal(world->seen, whole ? 15 : 14);
-        world_close(world);
+        for (unsigned round = 0; round < 300; round++) {
+            if (padding > 600) { /* only its ends are looked at */
+                size_t zeros = last + 200 + sim_rng_below(&world->rng, 300);
+                group_seal(whole + last, &group);
+                memset(whole + zeros, 0, sim_rng_below(&world->rng, 600));
+                group_seal(whole + last, &group);
+            }
+            memcpy(torn, whole, size);
+            tear_a_sector(world, torn, last, end);
+            if (memcmp(torn, whole, size) != 0)
+                expect_cut(world, torn, whole, size);
+        }
         free(torn);
+        free(whole);
+        world_free(world);
     }
-    free(bytes);
-    world_free(world);
 }
 
 TEST(valid_groups_behind_a_torn_one_never_come_back)
@@ -171,6 +314,7 @@ TEST(valid_groups_behind_a_torn_one_never_come_back)
     memcpy(torn, whole, size);
     memset(torn + last, 0, size - last);
     world_put(world, world_path(3), torn, size);
+    world_forget_synced(world); /* it was never synced */
     world->confirmed = 14;
     world_must_start(world);
     assert_int_equal(world->seen, 14);
@@ -260,6 +404,8 @@ TEST(a_group_at_the_wrong_place_of_its_segment_is_not_taken_for_the_right_one)
     memmove(bytes + last + 2 * GROUP_ALIGN, bytes + last, group_size);
     memset(bytes + last, 0, 2 * GROUP_ALIGN);
     world_put(world, world_path(3), bytes, size);
+    world_expect_refusal(world, world_path(3));
+    world_forget_synced(world);
     world->confirmed = 14; /* nothing sound follows: it looks like a torn write */
     assert_int_equal(world_read(world, NULL), ERR_OK);
     assert_int_equal(world->seen, 14);
@@ -355,12 +501,116 @@ static void assert_format_is_refused(unsigned char version, const char *text)
 
 TEST(a_newer_format_is_refused_as_such)
 {
-    assert_format_is_refused(SEGMENT_VERSION + 1, "format version 3");
+    assert_format_is_refused(SEGMENT_VERSION + 1, "format version 4");
 }
 
 TEST(an_older_format_is_refused_as_such)
 {
-    assert_format_is_refused(SEGMENT_VERSION - 1, "format version 1");
+    assert_format_is_refused(SEGMENT_VERSION_OLD - 1, "format version 1");
+}
+
+/* ---- the format before this one ---- */
+
+/* Makes the first segment one of the old format. */
+static void make_old(struct world *world)
+{
+    size_t size;
+    char *bytes = world_get(world, world_path(1), &size);
+    char *old = calloc(1, size);
+    assert_non_null(old);
+    struct segment_header header;
+    assert_int_equal(segment_header_get(bytes, &header, NULL), ERR_OK);
+    header.is_old = true;
+    segment_header_put(&header, old);
+
+    struct group group;
+    size_t to = SEGMENT_HEADER_BYTES;
+    for (size_t at = to; group_get(bytes + at, &group); at += group_bytes(group.body_bytes)) {
+        struct slice body = group_body(bytes + at, &group);
+        group.is_old = true;
+        group.offset = to;
+        if (body.size > 0)
+            memcpy(old + to + GROUP_HEADER_BYTES_OLD, body.data, body.size);
+        group_seal(old + to, &group);
+        to += group_size(&group);
+    }
+    world_put(world, world_path(1), old, size);
+    world_forget_synced(world);
+    free(old);
+    free(bytes);
+}
+
+static struct world *make_old_log(bool closed)
+{
+    struct world *world = world_new(1);
+    world_must_start(world);
+    for (unsigned i = 0; i < 5; i++)
+        world_commit(world);
+    if (closed)
+        world_close(world);
+    else
+        world_kill(world);
+    make_old(world);
+    return world;
+}
+
+TEST(a_log_of_the_format_before_is_read_and_goes_on)
+{
+    for (unsigned closed = 0; closed < 2; closed++) {
+        struct world *world = make_old_log(closed == 1);
+        world_must_start(world);
+        assert_int_equal(world->seen, 5);
+        world_commit(world);
+        world_kill(world);
+        assert_int_equal(world_read(world, NULL), ERR_OK);
+        assert_int_equal(world->seen, 6);
+        world_free(world);
+    }
+}
+
+TEST(a_segment_of_the_format_before_is_refused_when_it_is_damaged)
+{
+    struct world *world = make_old_log(false);
+    world_must_start(world);
+    world_commit(world);
+    world_close(world);
+    size_t size;
+    char *bytes = world_get(world, world_path(1), &size);
+    struct group group;
+    size_t end = SEGMENT_HEADER_BYTES;
+    while (group_get_old(bytes + end, &group))
+        end += group_size(&group);
+    for (size_t at = 0; at < end; at++) {
+        sim_disk_flip(world->disk, world_path(1), at, at % 8);
+        world_expect_refusal(world, world_path(1));
+        sim_disk_flip(world->disk, world_path(1), at, at % 8);
+    }
+    free(bytes);
+    world_free(world);
+}
+
+static bool turn_nothing(void *arg, char *section, size_t size)
+{
+    (void)section;
+    (void)size;
+    ++*(unsigned *)arg;
+    return true;
+}
+
+TEST(a_segment_of_the_format_before_is_followed_and_scrubbed)
+{
+    struct world *world = make_old_log(true);
+    world_must_start(world);
+    world_commit(world);
+    unsigned seen = 0;
+    uint64_t changed = 0;
+    assert_int_equal(log_scrub(world->log, 1, turn_nothing, &seen, &changed, NULL), ERR_OK);
+    assert_int_equal(seen, 5);
+    assert_int_equal(changed, 5);
+    world_close(world);
+    assert_int_equal(world_read(world, NULL), ERR_OK);
+    assert_int_equal(world->seen, 6);
+    world_free(world);
 }
 
 TEST(reading_changes_nothing)
@@ -443,21 +693,32 @@ TEST(a_position_that_is_none_is_refused)
 }
 
 RUN(cmocka_unit_test(after_a_clean_stop_every_flipped_byte_is_refused_or_harmless),
-    cmocka_unit_test(after_a_crash_a_flipped_byte_costs_at_most_the_last_group),
+    cmocka_unit_test(after_a_crash_every_flipped_byte_is_refused_or_harmless),
+    cmocka_unit_test(after_a_power_cut_every_flipped_byte_is_refused_or_harmless),
+    cmocka_unit_test(every_flipped_byte_of_what_was_noted_as_synced_is_harmless),
+    cmocka_unit_test(a_block_that_was_synced_and_is_gone_is_refused_as_long_as_that_is_known),
+    cmocka_unit_test(the_last_segment_is_missed_when_it_is_lost),
+    cmocka_unit_test(a_log_that_is_lost_altogether_is_missed),
+    cmocka_unit_test(a_segment_that_is_older_than_it_should_be_is_refused),
     cmocka_unit_test(damage_to_the_last_group_is_refused_after_a_clean_stop),
     cmocka_unit_test(a_file_cut_anywhere_is_refused_unless_nothing_is_lost),
     cmocka_unit_test(a_torn_last_write_is_cut_off_wherever_it_was_torn),
+    cmocka_unit_test(a_last_write_of_which_any_sector_is_torn_is_cut_off),
     cmocka_unit_test(valid_groups_behind_a_torn_one_never_come_back),
     cmocka_unit_test(a_group_of_another_segment_is_not_taken_for_the_one_that_belongs_here),
-    cmocka_unit_test(a_group_at_the_wrong_place_of_its_segment_is_not_taken_for_the_right_one),
     cmocka_unit_test(a_group_of_another_log_is_not_taken_for_the_one_that_belongs_here),
     cmocka_unit_test(a_group_with_the_wrong_number_is_refused),
     cmocka_unit_test(a_segment_that_does_not_go_on_with_the_next_group_is_refused),
+    cmocka_unit_test(a_group_at_the_wrong_place_of_its_segment_is_not_taken_for_the_right_one),
     cmocka_unit_test(a_missing_segment_is_refused), cmocka_unit_test(a_renamed_segment_is_refused),
     cmocka_unit_test(a_segment_of_another_log_is_refused),
     cmocka_unit_test(a_foreign_file_with_the_name_of_a_segment_is_refused),
     cmocka_unit_test(files_of_other_names_are_left_alone),
     cmocka_unit_test(a_newer_format_is_refused_as_such),
-    cmocka_unit_test(an_older_format_is_refused_as_such), cmocka_unit_test(reading_changes_nothing),
+    cmocka_unit_test(an_older_format_is_refused_as_such),
+    cmocka_unit_test(a_log_of_the_format_before_is_read_and_goes_on),
+    cmocka_unit_test(a_segment_of_the_format_before_is_refused_when_it_is_damaged),
+    cmocka_unit_test(a_segment_of_the_format_before_is_followed_and_scrubbed),
+    cmocka_unit_test(reading_changes_nothing),
     cmocka_unit_test(reading_a_large_log_is_told_now_and_then),
     cmocka_unit_test(a_position_that_is_none_is_refused))

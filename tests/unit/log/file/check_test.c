@@ -104,11 +104,38 @@ TEST(a_torn_write_is_mentioned_and_is_no_damage)
 {
     struct world *world = make_log();
     size_t at = place_of_group(world, 4, 4);
-    sim_disk_flip(world->disk, world_path(4), at + GROUP_HEADER_BYTES, 0);
+    size_t size;
+    char *bytes = world_get(world, world_path(4), &size);
+    memset(bytes + at + GROUP_HEADER_BYTES, 0, size - at - GROUP_HEADER_BYTES);
+    world_put(world, world_path(4), bytes, size);
+    world_forget_synced(world);
     struct report report;
     assert_int_equal(check(world, &report), ERR_OK);
     expect_line(&report, "unfinished write");
+    free(bytes);
     world_free(world);
+}
+
+TEST(damage_to_the_last_group_is_damage_and_no_torn_write)
+{
+    for (unsigned synced_known = 0; synced_known < 2; synced_known++) {
+        struct world *world = make_log();
+        size_t at = place_of_group(world, 4, 4);
+        sim_disk_flip(world->disk, world_path(4), at + GROUP_HEADER_BYTES, 0);
+        if (!synced_known)
+            world_forget_synced(world);
+        struct report report;
+        assert_int_equal(check(world, &report), ERR_CORRUPT);
+        char expected[128];
+        snprintf(expected, sizeof(expected), "damage: %s: offset %zu: ", world_path(4), at);
+        expect_line(&report, expected);
+
+        assert_int_equal(repair(world, &report), ERR_OK);
+        assert_int_equal(check(world, &report), ERR_OK);
+        world->confirmed--;
+        world_must_start(world);
+        world_free(world);
+    }
 }
 
 TEST(damage_is_reported_with_file_and_offset)
@@ -241,6 +268,7 @@ RUN(cmocka_unit_test(a_sound_folder_is_found_sound),
     cmocka_unit_test(a_folder_without_a_log_is_refused_and_none_is_made),
     cmocka_unit_test(a_folder_in_use_is_not_checked),
     cmocka_unit_test(a_torn_write_is_mentioned_and_is_no_damage),
+    cmocka_unit_test(damage_to_the_last_group_is_damage_and_no_torn_write),
     cmocka_unit_test(damage_is_reported_with_file_and_offset),
     cmocka_unit_test(a_repair_cuts_at_the_damage_and_says_what_is_lost),
     cmocka_unit_test(every_kind_of_damage_can_be_repaired),

@@ -112,12 +112,15 @@ static void count_fatal(void *arg, const struct error *error)
     atomic_fetch_add(&fatal_count, 1);
 }
 
+static uint64_t verify_bytes_per_s;
+
 static struct log *start(uint64_t pending_bytes_max)
 {
     struct file_log_options options = {
         .folder = folder,
         .segment_bytes = 64 << 10,
         .pending_bytes_max = pending_bytes_max,
+        .verify_bytes_per_s = verify_bytes_per_s,
         .fatal = count_fatal,
     };
     struct log *log;
@@ -170,6 +173,7 @@ static int clean_up(void **state)
     writes_are_full = false;
     syncs_fail = false;
     sync_delay_us = 0;
+    verify_bytes_per_s = 0;
     char command[128];
     snprintf(command, sizeof(command), "rm -rf %s", folder);
     return system(command); /* NOLINT: our own name */
@@ -277,6 +281,54 @@ TEST(closing_on_a_full_disk_ends)
     assert_int_equal(fatal_count, 0);
 }
 
+/* ---- verifying ---- */
+
+static void make_segments(struct log *log, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        append(log, 1000);
+        assert_int_equal(log_rotate(log, NULL), ERR_OK);
+    }
+}
+
+static void wait_verified(struct log *log, uint64_t bytes)
+{
+    struct log_stats stats = {0};
+    while (stats.verified_bytes < bytes) {
+        usleep(100);
+        log_stats(log, &stats);
+        assert_int_equal(stats.damaged_segments, 0);
+    }
+}
+
+TEST(old_segments_are_looked_through_while_others_are_written_and_trimmed)
+{
+    struct log *log = start(1 << 20);
+    make_segments(log, 20);
+    log_close(log);
+
+    verify_bytes_per_s = 1 << 20;
+    log = start(1 << 20);
+    wait_verified(log, 8 << 10);
+    make_segments(log, 5);
+    assert_int_equal(log_trim(log, 10, NULL), ERR_OK);
+    wait_verified(log, 40 << 10);
+    log_close(log);
+    assert_int_equal(fatal_count, 0);
+}
+
+TEST(closing_does_not_wait_until_all_is_looked_through)
+{
+    struct log *log = start(1 << 20);
+    make_segments(log, 5);
+    log_close(log);
+    verify_bytes_per_s = 1; /* hours for each segment */
+    log = start(1 << 20);
+    wait_verified(log, 1);
+    log_close(log);
+    assert_int_equal(fatal_count, 0);
+}
+
 /* ---- rotating ---- */
 
 TEST(rotating_waits_for_a_slow_disk)
@@ -337,5 +389,6 @@ RUN(CASE(a_failed_sync_is_fatal_once_and_the_log_can_be_closed),
     CASE(what_is_held_goes_together_and_no_hold_keeps_it_for_ever),
     CASE(a_slow_disk_makes_the_log_busy_and_then_not),
     CASE(a_full_disk_is_noticed_survived_and_forgotten), CASE(closing_on_a_full_disk_ends),
-    CASE(rotating_waits_for_a_slow_disk), CASE(rotating_on_a_full_disk_ends_and_works_later),
-    CASE(rotating_ends_when_the_log_breaks))
+    CASE(old_segments_are_looked_through_while_others_are_written_and_trimmed),
+    CASE(closing_does_not_wait_until_all_is_looked_through), CASE(rotating_waits_for_a_slow_disk),
+    CASE(rotating_on_a_full_disk_ends_and_works_later), CASE(rotating_ends_when_the_log_breaks))

@@ -259,6 +259,14 @@ static inline void world_put(struct world *world, const char *path, const char *
     assert_int_equal(disk_sync_folder(&world->disk->base, WORLD_FOLDER "/log", NULL), ERR_OK);
 }
 
+/* As after a power cut that came before the system had written it down by itself:
+ * nothing says how far the log was synced. */
+static inline void world_forget_synced(struct world *world)
+{
+    assert_int_equal(disk_remove(&world->disk->base, WORLD_FOLDER "/log/synced", NULL), ERR_OK);
+    assert_int_equal(disk_sync_folder(&world->disk->base, WORLD_FOLDER "/log", NULL), ERR_OK);
+}
+
 /* Reads the log, expecting to be refused, and checks that file and offset are named. */
 static inline void world_expect_refusal(struct world *world, const char *name)
 {
