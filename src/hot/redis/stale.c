@@ -27,7 +27,8 @@ struct answer {
 };
 
 struct stales {
-    struct env *env; /* borrowed */
+    struct env *env;   /* borrowed */
+    uint64_t hash_key; /* random: clients choose ids, and with this not where they land */
     uint32_t idle_s;
     struct lock lock; /* of all that follows */
     struct answer *buckets[BUCKETS];
@@ -39,6 +40,7 @@ struct stales *stales_new(struct env *env, uint32_t idle_s)
 {
     struct stales *stales = memory_take_zeroed(sizeof(*stales));
     stales->env = env;
+    stales->hash_key = env_random(env);
     stales->idle_s = idle_s;
     stales->newest = &stales->oldest;
     lock_init(&stales->lock);
@@ -66,9 +68,9 @@ void stales_free(struct stales *stales)
 
 /* ---- the table ---- */
 
-static uint64_t hash_of(struct slice id, uint32_t slice)
+static uint64_t hash_of(const struct stales *stales, struct slice id, uint32_t slice)
 {
-    return hash_keyed(id, slice);
+    return hash_keyed(id, stales->hash_key ^ slice);
 }
 
 static void forget_old(struct stales *stales, uint64_t now_ns)
@@ -89,7 +91,7 @@ static void forget_old(struct stales *stales, uint64_t now_ns)
 /* The newest stands in front of others of the same name. */
 static struct answer *find(struct stales *stales, struct slice id, uint32_t slice)
 {
-    uint64_t hash = hash_of(id, slice);
+    uint64_t hash = hash_of(stales, id, slice);
     struct answer *answer = stales->buckets[hash % BUCKETS];
     while (answer && !(answer->hash == hash && answer->slice == slice &&
                        slice_equal((struct slice){answer->id, answer->id_size}, id)))
@@ -102,7 +104,7 @@ void stales_put(struct stales *stales, struct slice id, uint32_t slice, struct i
     assert(id.size <= UINT16_MAX);
 
     struct answer *answer = memory_take(sizeof(*answer) + id.size);
-    *answer = (struct answer){.hash = hash_of(id, slice),
+    *answer = (struct answer){.hash = hash_of(stales, id, slice),
                               .slice = slice,
                               .read_ns = env_monotonic_ns(stales->env),
                               .as_of_ms = env_wall_ms(stales->env),
