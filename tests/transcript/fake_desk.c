@@ -171,9 +171,10 @@ enum err desk_value_at(struct desk_seat *seat, struct slice id, int64_t time_ms,
 /* ---- all there is ---- */
 
 enum err desk_scan(struct desk_seat *seat, struct slice pattern, uint64_t *cursor, uint32_t limit,
-                   desk_entry_fn *visit, void *arg, struct error *error)
+                   desk_entry_fn *visit, void *arg, struct age *age, struct error *error)
 {
     (void)seat;
+    (void)age;
     (void)pattern;
     (void)limit;
     (void)error;
@@ -190,9 +191,10 @@ enum err desk_scan(struct desk_seat *seat, struct slice pattern, uint64_t *curso
 }
 
 enum err desk_items_of(struct desk_seat *seat, struct slice user, uint64_t *cursor, uint32_t limit,
-                       desk_item_fn *visit, void *arg, struct error *error)
+                       desk_item_fn *visit, void *arg, struct age *age, struct error *error)
 {
     (void)seat;
+    (void)age;
     (void)limit;
     enum err err = check(user, error);
     if (err)

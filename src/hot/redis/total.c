@@ -192,6 +192,10 @@ static void answer_sum(struct spread_entry *entry, struct op *op)
     }
     op->as_of_ms = sum->as_of_ms;
     op->shards_missing = (uint8_t)sum->missing;
+    if (sum->missing > 0 && op_wants_all(op)) {
+        op->code = ERR_UNAVAILABLE;
+        return;
+    }
     if (op->kind == OP_COUNTS) {
         memcpy(op->counts, sum->counts, entry->layer->options.kinds->count * sizeof(*op->counts));
         op->changed = true; /* it is there */
