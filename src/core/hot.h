@@ -133,6 +133,8 @@ struct hot_found {
     const struct state_key *key; /* KEY */
     const uint64_t *sequences;   /* how far the store was in that moment, by origin; NULL = as far
                                   * as it ever said to be */
+    const int64_t *times_ms;     /* when the last event of each origin was written that the store
+                                  * had in that moment; NULL = not known, and so is one that is 0 */
     const struct slice *names;   /* NAMES: for each of want->numbers; size 0 = there is none */
 };
 
@@ -178,11 +180,13 @@ struct hot_ops {
     void (*replay_ahead)(struct hot *hot, const struct event *event);
 
     /* Of what is in memory: visits about `limit` entries from `cursor` on (0 at first) and moves
-     * it; 0 afterwards: that was all. What is there all the time is visited once. */
+     * it; 0 afterwards: that was all. What is there all the time is visited once. What cannot be
+     * asked is passed over, and hot->passed_over grows. */
     void (*scan)(struct hot *hot, uint64_t *cursor, uint32_t limit, hot_visit_fn *visit, void *arg);
 
     /* Visits one counter or item, if it is in memory. ERR_COLD: it is not, and the store may
-     * know it; ERR_NOT_FOUND: there is none. Wants nothing, and does not count as use. */
+     * know it; ERR_NOT_FOUND: there is none; ERR_UNAVAILABLE: it cannot be asked, and the store may
+     * know an older one. Wants nothing, and does not count as use. */
     enum err (*peek)(struct hot *hot, struct slice id, hot_visit_fn *visit, void *arg);
 
     /* Visits the items that a user holds a reaction on, from `cursor` on; may
@@ -277,6 +281,8 @@ struct hot {
     hot_finish_fn *finish; /* batches of this worker can be collected; any thread. Set by the owner
                             * before the first run, if there is collect() */
     void *finish_arg;
+    _Atomic uint64_t passed_over; /* grows when scan() or items_of() leave out what cannot be
+                                   * asked */
     _Atomic uint64_t arrivals; /* grows with each loaded() that was asked for, before `arrive` */
 };
 

@@ -113,8 +113,8 @@ struct op {
     enum op_kind kind;
     uint8_t reaction; /* a kind's number */
     bool silent;      /* the caller will not look at value: it need not be filled in */
-    bool exact;       /* a read of something spread: ask all shards, whatever is known of it;
-                       * DESCRIBE: and say what each of them holds */
+    bool exact;       /* a read: ask all shards, whatever is known of them, and ERR_UNAVAILABLE if
+                       * one cannot be asked; DESCRIBE: say what each of them holds, if known */
     bool must_log;    /* refuse this write while the log does not answer: ERR_UNAVAILABLE */
     struct slice id;
     struct slice user;
@@ -156,5 +156,17 @@ struct op {
     void *route;
     struct op *next;
 };
+
+/* Is it a read that is refused unless all that counts can be asked? */
+static inline bool op_wants_all(const struct op *op)
+{
+    return op->exact && op->kind != OP_DESCRIBE;
+}
+
+/* A read whose answer may lack what was acknowledged before it. */
+static inline bool op_is_behind(const struct op *op)
+{
+    return (op->stale || op->shards_missing > 0) && !op_is_write(op->kind);
+}
 
 #endif

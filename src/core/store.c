@@ -219,6 +219,16 @@ bool store_seen(struct store_reader *reader, uint64_t ret_sequences[LIMIT_CELLS]
     return true;
 }
 
+bool store_seen_ms(struct store_reader *reader, int64_t ret_times_ms[LIMIT_CELLS])
+{
+    assert(reader && ret_times_ms);
+
+    if (!reader->store->ops->seen_ms)
+        return false;
+    reader->store->ops->seen_ms(reader, ret_times_ms);
+    return true;
+}
+
 enum err store_hashes(struct store_reader *reader, bool users, uint64_t *cursor, uint32_t limit,
                       store_hash_fn *visit, void *arg, struct error *error)
 {

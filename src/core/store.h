@@ -307,6 +307,10 @@ struct store_ops {
      * here, and the hot layer waits until it has caught up. NULL: it never goes back. */
     void (*seen)(struct store_reader *reader, uint64_t ret_sequences[LIMIT_CELLS]);
 
+    /* The same as times: when the last event of each origin was written that it had then; 0 = not
+     * known. What it gives is true as of then at least. NULL: nobody asks. */
+    void (*seen_ms)(struct store_reader *reader, int64_t ret_times_ms[LIMIT_CELLS]);
+
     /* Everything there is: hash_stable() of ids; of named users; keys younger than. In
      * steps: `cursor` 0 at first, 0 afterwards when that was all. */
     enum err (*hashes)(struct store_reader *reader, bool users, uint64_t *cursor, uint32_t limit,
@@ -413,6 +417,7 @@ enum err store_find_key(struct store_reader *reader, uint64_t low, uint64_t high
                         store_key_fn *visit, void *arg, struct error *error);
 /* False: it never goes back. */
 bool store_seen(struct store_reader *reader, uint64_t ret_sequences[LIMIT_CELLS]);
+bool store_seen_ms(struct store_reader *reader, int64_t ret_times_ms[LIMIT_CELLS]);
 enum err store_hashes(struct store_reader *reader, bool users, uint64_t *cursor, uint32_t limit,
                       store_hash_fn *visit, void *arg, struct error *error);
 enum err store_keys(struct store_reader *reader, int64_t since_ms, uint64_t *cursor, uint32_t limit,

@@ -244,12 +244,15 @@ static enum err see_others(struct aggregator *a, struct error *error)
     for (unsigned lane = 0; lane < LIMIT_CELLS; lane++) {
         if (a->lanes.owned >> lane & 1)
             mark.sequences[lane] = a->mark.sequences[lane];
+        else
+            a->mark.times_ms[lane] = mark.times_ms[lane];
         a->mark.sequences[lane] = mark.sequences[lane];
     }
     lock_take(&a->lock);
     for (unsigned lane = 0; lane < LIMIT_CELLS; lane++) {
         if (!(a->lanes.owned >> lane & 1))
             a->published.lanes[lane] = mark.lanes[lane];
+        a->published.times_ms[lane] = a->mark.times_ms[lane];
         a->published.sequences[lane] = mark.sequences[lane];
     }
     lock_release(&a->lock);

@@ -134,6 +134,7 @@ static bool is_old(struct coalesce *c, const struct event *event)
     if (event->type == EVENT_AFTER)
         need(c, event);
     *seen = event->sequence;
+    c->mark.times_ms[event->origin] = event->time_ms;
     return false;
 }
 

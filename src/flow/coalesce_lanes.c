@@ -79,6 +79,7 @@ enum err coalesce_take_lane(struct coalesce *coalesce, unsigned lane, struct sli
     if (last > *seen) {
         coalesce_take(coalesce, section, next);
         *seen = last; /* also when some of it is a dead letter now: what follows does follow */
+        coalesce->mark.times_ms[lane] = reader.time_ms;
     }
     move_lane(coalesce, lane, next);
     return ERR_OK;
@@ -93,6 +94,7 @@ void coalesce_see(struct coalesce *coalesce, const struct state_mark *mark, uint
             continue;
         coalesce->mark.lanes[lane] = mark->lanes[lane];
         coalesce->mark.sequences[lane] = mark->sequences[lane];
+        coalesce->mark.times_ms[lane] = mark->times_ms[lane];
         coalesce->mark.ended[lane] = mark->ended[lane];
         coalesce->mark.incarnations[lane] = mark->incarnations[lane];
     }

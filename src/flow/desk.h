@@ -18,6 +18,7 @@
 #include "base/error.h"
 #include "base/number.h"
 #include "base/slice.h"
+#include "core/age.h"
 #include "core/event.h"
 #include "core/store.h"
 
@@ -99,17 +100,19 @@ struct desk_entry {
     uint32_t shards;
     int64_t written_ms; /* 0 = not known */
     bool is_hot;
+    struct age age;
 };
 typedef void desk_entry_fn(void *arg, const struct desk_entry *entry);
 
 /* Matches ids of counters and items with a glob (size 0 = all). Looks at about `limit`
- * entries. What is there all the time is visited, rarely twice. */
+ * entries. What is there all the time is visited, rarely twice. Adds to *age that of all that was
+ * visited, and that some of the hot layer could not be asked for what it has. */
 enum err desk_scan(struct desk_seat *seat, struct slice pattern, uint64_t *cursor, uint32_t limit,
-                   desk_entry_fn *visit, void *arg, struct error *error);
+                   desk_entry_fn *visit, void *arg, struct age *age, struct error *error);
 
 typedef void desk_item_fn(void *arg, struct slice item, struct slice kind);
 enum err desk_items_of(struct desk_seat *seat, struct slice user, uint64_t *cursor, uint32_t limit,
-                       desk_item_fn *visit, void *arg, struct error *error);
+                       desk_item_fn *visit, void *arg, struct age *age, struct error *error);
 
 /* --- the pipeline; as in core/store.h --- */
 

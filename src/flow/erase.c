@@ -100,7 +100,11 @@ static enum err withdraw_all(struct erasure *erasure, struct page *page, uint64_
     do {
         page->count = 0;
         page->names.size = 0;
-        err = desk_items_of(erasure->seat, erasure->user, &cursor, PAGE, keep_item, page, error);
+        struct age age = {0};
+        err = desk_items_of(erasure->seat, erasure->user, &cursor, PAGE, keep_item, page, &age,
+                            error);
+        if (!err && age_is_behind(&age))
+            err = error_set(error, ERR_UNAVAILABLE, "%s", err_meaning(ERR_STALE));
         if (!err && page->count > 0)
             err = withdraw_page(erasure, page, error);
         *ret_found += page->count;

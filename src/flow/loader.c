@@ -89,8 +89,11 @@ static void hand_in(struct errand *errand, const struct hot_found *found)
     struct loader *loader = errand->loader;
     struct hot_found dated = *found;
     uint64_t sequences[LIMIT_CELLS];
+    int64_t times_ms[LIMIT_CELLS];
     if (loader->reader && store_seen(loader->reader, sequences))
         dated.sequences = sequences;
+    if (loader->reader && store_seen_ms(loader->reader, times_ms))
+        dated.times_ms = times_ms;
     if (loader->unanswered > 0)
         dated.more = --loader->unanswered > 0;
     hot_loaded(loader->options.hot, &errand->want, &dated);

@@ -28,6 +28,7 @@ struct member {
 struct members {
     struct slice item;
     uint64_t item_hash;
+    uint64_t hash_key; /* of the table: clients choose the names in it */
     const struct kinds *kinds;
     const uint64_t *until;
     uint32_t incarnation;
@@ -74,7 +75,7 @@ static struct slice user_of(const struct members *members, const struct member *
 
 static struct member *member_of(struct members *members, struct slice user)
 {
-    uint64_t hash = hash_stable_seeded(user, members->item_hash);
+    uint64_t hash = hash_keyed(user, members->hash_key);
     size_t slot = (size_t)hash & (members->table_size - 1);
     while (members->table[slot] != 0) {
         struct member *member = &members->list[members->table[slot] - 1];
@@ -233,6 +234,7 @@ enum err members_mend(struct desk_seat *seat, struct store *store, struct slice 
 {
     struct members members = {.item = item,
                               .item_hash = hash_stable(item),
+                              .hash_key = env_random(seat->desk->options.env),
                               .kinds = seat->desk->kinds,
                               .table_size = TABLE_FIRST};
     members.table = memory_take_zeroed(TABLE_FIRST * sizeof(*members.table));

@@ -201,6 +201,21 @@ static const struct door_figure {
      offsetof(struct metrics_door, auth_failures)},
 };
 
+static void write_stale_reads(struct page *page, const struct metrics_sources *from)
+{
+    const char *name = "tally_stale_reads_total";
+    family(page, name, "counter",
+           "Reads while some of Redis did not answer: served, with what is known; refused, since "
+           "the protocol cannot say so (stale-reads).");
+    for (size_t i = 0; i < from->door_count; i++) {
+        const struct metrics_door *door = &from->doors[i];
+        PRINT(page, "%s{door=\"%s\",result=\"served\"} %" PRIu64 "\n", name, door->door,
+              door->stale_served);
+        PRINT(page, "%s{door=\"%s\",result=\"refused\"} %" PRIu64 "\n", name, door->door,
+              door->stale_refused);
+    }
+}
+
 static void write_doors(struct page *page, const struct metrics_sources *from)
 {
     if (from->door_count == 0)
@@ -212,6 +227,8 @@ static void write_doors(struct page *page, const struct metrics_sources *from)
         operations(page, &from->doors[i], "read", from->doors[i].reads);
         operations(page, &from->doors[i], "write", from->doors[i].writes);
     }
+    if (from->has_nodes)
+        write_stale_reads(page, from);
     family(page, "tally_operation_duration_seconds", "histogram",
            "From having parsed a request to handing out its answer; a durable write includes the "
            "disk.");

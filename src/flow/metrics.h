@@ -44,6 +44,8 @@ struct metrics_door {
     const char *door; /* "resp", "http" */
     uint64_t reads[METRICS_RESULTS];
     uint64_t writes[METRICS_RESULTS];
+    uint64_t stale_served;  /* reads that may lack something acknowledged: answered, saying so, */
+    uint64_t stale_refused; /* or refused */
     struct histogram read_time; /* from having parsed it to handing out the answer */
     struct histogram write_time;
     uint64_t connections; /* now */

@@ -21,7 +21,8 @@ static enum err collect_ids(struct desk_seat *seat, struct slice pattern, uint64
 {
     proof_ids_clear(ids);
     do {
-        enum err err = desk_scan(seat, pattern, cursor, SCAN_IDS, collect, ids, error);
+        struct age age = {0}; /* only ids are of interest */
+        enum err err = desk_scan(seat, pattern, cursor, SCAN_IDS, collect, ids, &age, error);
         if (err)
             return err;
         if (seat_must_stop(seat))

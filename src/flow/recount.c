@@ -1,6 +1,7 @@
 #include "flow/recount.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include "flow/compare.h"
 #include "flow/lookback.h"
@@ -24,16 +25,25 @@ static enum err check_type(const struct desk_subject *subject, bool is_item, str
                : error_set(error, ERR_NOT_FOUND, "there is no such item");
 }
 
+/* What the hot layer has seen of it is what the store has to have; 0 = nothing in this cell. */
+static void note_cells(const struct hot_inspection *seen, uint64_t until[LIMIT_CELLS])
+{
+    for (unsigned cell = 0; cell < LIMIT_CELLS; cell++)
+        until[cell] = seen->sequences[cell] == UINT64_MAX ? 0 : seen->sequences[cell];
+}
+
 /* Into the hot layer with it, as any question would bring it there. A hot layer that cannot be
  * asked is left out. */
 static enum err bring_in(struct desk_seat *seat, const struct desk_subject *subject,
-                         struct error *error)
+                         uint64_t until[LIMIT_CELLS], struct error *error)
 {
     if (!seat->desk->options.has_hot)
         return ERR_OK;
     struct hot_inspection seen = {.value = number_of(0)};
     struct error cause = {.text = ""};
     enum err err = desk_inspect(seat, subject->target, &seen, &cause);
+    if (!err)
+        note_cells(&seen, until);
     if (!err)
         number_done(&seen.value);
     if (err == ERR_NOT_FOUND || err == ERR_WRONG_TYPE)
@@ -190,6 +200,26 @@ static enum err recount_by_store(struct desk_seat *seat, const struct desk_subje
     return err;
 }
 
+/* What is spread, or cannot be looked at in the hot layer, is proved by the store's row. Of
+ * something new there is one when the store has what the log has now. */
+static enum err recount_when_stored(struct desk_seat *seat, struct slice id,
+                                    const struct desk_subject *subject,
+                                    const uint64_t until[LIMIT_CELLS], struct desk_recount *ret,
+                                    struct error *error)
+{
+    uint64_t own[LIMIT_CELLS];
+    enum err err = recount_by_log(seat, id, subject, ret, error);
+    if (err != ERR_NOT_FOUND)
+        return err;
+    memcpy(own, seat->sequences, sizeof(own));
+    for (unsigned cell = 0; cell < LIMIT_CELLS; cell++)
+        if (until[cell] > seat->sequences[cell])
+            seat->sequences[cell] = until[cell];
+    err = seat_catch_up(seat, error);
+    memcpy(seat->sequences, own, sizeof(own));
+    return err ? err : recount_by_log(seat, id, subject, ret, error);
+}
+
 /* A difference is looked at once more before it is believed. */
 enum err recount_lanes(struct desk_seat *seat, struct slice id, struct desk_recount *ret,
                        struct error *error)
@@ -199,9 +229,10 @@ enum err recount_lanes(struct desk_seat *seat, struct slice id, struct desk_reco
     struct desk_subject subject = seat_subject(seat, id);
     struct desk_recount found;
     struct error cause = {.text = ""};
-    enum err err = bring_in(seat, &subject, &cause);
+    uint64_t until[LIMIT_CELLS] = {0};
+    enum err err = bring_in(seat, &subject, until, &cause);
     if (!err)
-        err = recount_by_log(seat, id, &subject, &found, &cause);
+        err = recount_when_stored(seat, id, &subject, until, &found, &cause);
     if (!err && !found.agrees) {
         found_done(&found);
         err = recount_by_log(seat, id, &subject, &found, &cause);

@@ -80,7 +80,7 @@ void service_init(struct service *service, struct env *env, struct hot *hot, str
         .log = log,
         .kinds = kinds,
         .ack = ack,
-        .watch = watch_new(2 * LIMIT_WORKERS), /* for two doors that tell of changes */
+        .watch = watch_new(2 * LIMIT_WORKERS, env), /* for two doors that tell of changes */
     };
 }
 

@@ -241,20 +241,18 @@ struct mailbox {
 
 struct watch {
     atomic_size_t wanted; /* in all mailboxes */
-    uint64_t key;         /* of the hashes */
+    uint64_t key;         /* of the hashes: random, so that nobody can choose ids that meet */
     unsigned workers;
     struct mailbox mailboxes[];
 };
 
-struct watch *watch_new(unsigned workers)
+struct watch *watch_new(unsigned workers, struct env *env)
 {
-    assert(workers > 0);
+    assert(workers > 0 && env);
 
     struct watch *watch = allocate(1, sizeof(*watch) + workers * sizeof(watch->mailboxes[0]));
     watch->workers = workers;
-    /* Nobody outside knows where this lies in memory, and so nobody can pick ids
-     * that collide. Nothing that can be seen depends on it. */
-    watch->key = (uintptr_t)watch * 0x9e3779b97f4a7c15u;
+    watch->key = env_random(env);
     for (unsigned i = 0; i < workers; i++) {
         struct mailbox *mailbox = &watch->mailboxes[i];
         lock_init(&mailbox->lock);

@@ -14,11 +14,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/env.h"
 #include "base/slice.h"
 
 struct watch;
 
-struct watch *watch_new(unsigned workers);
+struct watch *watch_new(unsigned workers, struct env *env);
 void watch_free(struct watch *watch);
 
 /* One more, or one less, connection of `worker` wants `name`: an id, or a glob

@@ -26,6 +26,9 @@ enum config_demo { CONFIG_DEMO_AUTO, CONFIG_DEMO_ON, CONFIG_DEMO_OFF };
 /* The words of --role, in their order. */
 enum config_role { CONFIG_ALL, CONFIG_SERVE, CONFIG_AGGREGATE };
 
+/* The words of --stale-reads, in their order. */
+enum config_stale { CONFIG_REFUSE_STALE, CONFIG_SERVE_STALE };
+
 struct config_origin {
     enum config_source source;
     unsigned line; /* of the file */

@@ -35,16 +35,19 @@ static enum err replay(struct hot *base, const struct event *event, struct error
 static void scan(struct hot *base, uint64_t *cursor, uint32_t limit, hot_visit_fn *visit, void *arg)
 {
     struct hot *real = real_of(base);
-    if (real)
+    if (real) {
         hot_scan(real, cursor, limit, visit, arg);
-    else
+        atomic_store(&base->passed_over, atomic_load(&real->passed_over));
+    } else {
         *cursor = 0;
+        atomic_fetch_add(&base->passed_over, 1);
+    }
 }
 
 static enum err peek(struct hot *base, struct slice id, hot_visit_fn *visit, void *arg)
 {
     struct hot *real = real_of(base);
-    return real ? hot_peek(real, id, visit, arg) : ERR_COLD;
+    return real ? hot_peek(real, id, visit, arg) : ERR_UNAVAILABLE;
 }
 
 static void items_of(struct hot *base, struct slice user, uint64_t *cursor, uint32_t limit,

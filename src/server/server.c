@@ -192,6 +192,7 @@ static enum err open_resp(struct server *server, struct error *error)
     options.output_bytes_max = config->max_output;
     options.idle_timeout_s = limits.idle_timeout_s;
     options.partial_timeout_s = limits.partial_timeout_s;
+    options.serves_stale = config->stale_reads == CONFIG_SERVE_STALE;
     options.config = say_config;
     options.config_arg = server;
     options.version = TALLY_VERSION;

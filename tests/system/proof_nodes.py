@@ -326,6 +326,31 @@ class Proofs:
                 self.tally.nodes.remove(node)
 
 
+class SlowStore(Case):
+    """PostgreSQL gets what is new only after some seconds."""
+
+    flags = ("--flush-interval", "4s", "--audit-every", "0")
+    shared = {"cluster": False, "brokers": 0, "fast": True, "serve": 1, "aggregate": 1}
+
+    def test_a_new_counter_that_is_spread_is_proved_before_it_has_a_row(self):
+        for i, node in enumerate(self.tally.nodes):
+            counter = self.name(f"new{i}")
+            self.resp.call("COUNTER.CREATE", counter, "SHARDS", "8", "POLICY", "round-robin")
+            for _ in range(5):
+                self.resp.call("COUNTER.ADD", counter, "1")
+            if not node.serves:  # it cannot ask Redis, and knows what it has read of the log
+                tallyd.wait_until(lambda node=node, counter=counter: node.ask(
+                    "POST", f"/v1/counters/{counter}/recount").status == 200, WITHIN_S, counter)
+            found = self.recount_on(node, counter)
+            self.assertEqual((found["value"], found["recount"], found["agrees"]), ("5", "5", True),
+                             found)
+
+    def test_what_is_not_there_is_not_found(self):
+        for node in self.tally.nodes:
+            answer = node.ask("POST", f"/v1/counters/{self.name('nothing')}/recount")
+            self.assertEqual((answer.status, answer.problem), (404, "not-found"), answer.body)
+
+
 class Kafka(Case, Proofs):
     """One node serves, another aggregates."""
 

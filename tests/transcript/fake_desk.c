@@ -184,9 +184,10 @@ enum err desk_values_at(struct desk_seat *seat, struct slice id, struct desk_mom
 /* ---- all there is ---- */
 
 enum err desk_scan(struct desk_seat *seat, struct slice pattern, uint64_t *cursor, uint32_t limit,
-                   desk_entry_fn *visit, void *arg, struct error *error)
+                   desk_entry_fn *visit, void *arg, struct age *age, struct error *error)
 {
     (void)seat;
+    (void)age;
     (void)pattern;
     (void)limit;
     (void)error;
@@ -203,9 +204,10 @@ enum err desk_scan(struct desk_seat *seat, struct slice pattern, uint64_t *curso
 }
 
 enum err desk_items_of(struct desk_seat *seat, struct slice user, uint64_t *cursor, uint32_t limit,
-                       desk_item_fn *visit, void *arg, struct error *error)
+                       desk_item_fn *visit, void *arg, struct age *age, struct error *error)
 {
     (void)seat;
+    (void)age;
     (void)limit;
     enum err err = check(user, error);
     if (err)

@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/age.h"
 #include "core/op.h"
 #include "door/http/http_client.h"
 #include "door/http/http_json.h"
@@ -162,6 +163,10 @@ void http_call_ack(struct http_call *call, struct http_text *to);
 /* The same of a read: of the moment that it is of, ,"stale":true if the hot layer could not be
  * asked, ,"shards_missing":2 if some of it could not. */
 void http_call_as_of_op(struct http_call *call, struct http_text *to, const struct op *op);
+void http_call_as_of_age(struct http_call *call, struct http_text *to, const struct age *age);
+
+/* Of one of many things in an answer: only if it may lack something. Added to that of all. */
+void http_call_write_age(struct age *all, struct http_text *to, const struct age *age);
 
 /* What an answer to a write of this call says that it has waited for: "durable", "log". */
 struct slice http_call_ack_word(const struct http_call *call);

@@ -191,10 +191,27 @@ enum http_problem http_call_op_problem(const struct http_call *call, const struc
 {
     if (op->code == ERR_OK)
         return op->weak && op->must_log ? HTTP_PROBLEM_UNKNOWN : HTTP_PROBLEMS;
+    if (op->code == ERR_NOT_FOUND && op->stale) /* it may have been made since */
+        return HTTP_PROBLEM_UNAVAILABLE;
     /* An outbox that is full is none of the client's doing. */
     if (op->code == ERR_BUSY && call->client->worker->service->relay)
         return HTTP_PROBLEM_UNAVAILABLE;
     return http_problem_of(op->code);
+}
+
+static const char http_not_all[] = "not all that counts can be asked; without exact=true the "
+                                   "answer says what is known, and of when that is";
+
+static const char *meaning_of_gap(const struct op *op, char to[SERVICE_MEANING_BYTES])
+{
+    struct http_text text;
+    http_text_init(&text, SERVICE_MEANING_BYTES - 1);
+    HTTP_TEXT(&text, "Redis does not answer, and this is what the store knows, as of ");
+    http_text_time(&text, op->as_of_ms);
+    memcpy(to, text.bytes.data, text.bytes.size);
+    to[text.bytes.size] = '\0';
+    http_text_done(&text);
+    return to;
 }
 
 bool http_call_answer_error(struct http_call *call, const struct op *op)
@@ -204,10 +221,14 @@ bool http_call_answer_error(struct http_call *call, const struct op *op)
     enum http_problem problem = http_call_op_problem(call, op);
     if (problem == HTTP_PROBLEMS)
         return false;
-    char meaning[SERVICE_MEANING_BYTES];
-    const char *detail = op->code == ERR_NO_KIND
-                             ? service_meaning(call->client->worker->service, op->code, meaning)
-                             : NULL;
+    char text[SERVICE_MEANING_BYTES];
+    const char *detail = NULL;
+    if (op->code == ERR_NO_KIND)
+        detail = service_meaning(call->client->worker->service, op->code, text);
+    else if (op->code == ERR_UNAVAILABLE && op_wants_all(op))
+        detail = http_not_all;
+    else if (op_is_behind(op))
+        detail = meaning_of_gap(op, text);
     http_call_problem(call, problem, detail);
     return true;
 }
@@ -230,26 +251,45 @@ void http_call_as_of(struct http_call *call, struct http_text *to)
     HTTP_TEXT(to, "\"");
 }
 
+static void write_gaps(struct http_text *to, const struct age *age)
+{
+    if (age->stale)
+        HTTP_TEXT(to, ",\"stale\":true");
+    if (age->shards_missing > 0)
+        http_text_printf(to, ",\"shards_missing\":%u", age->shards_missing);
+}
+
+void http_call_as_of_age(struct http_call *call, struct http_text *to, const struct age *age)
+{
+    struct http_worker *worker = call->client->worker;
+    size_t content = to->bytes.size;
+    call->untagged = call->untagged || age_is_behind(age);
+    write_gaps(to, age);
+    if (age->as_of_ms == 0) {
+        http_call_as_of(call, to);
+    } else {
+        HTTP_TEXT(to, ",\"as_of\":");
+        http_text_time(to, age->as_of_ms);
+    }
+    worker->as_of_at = content;
+}
+
 void http_call_as_of_op(struct http_call *call, struct http_text *to, const struct op *op)
 {
-    if (__builtin_expect(op->as_of_ms == 0 && !op->stale && op->shards_missing == 0, 1)) {
+    if (__builtin_expect(op->as_of_ms == 0 && !op->stale && op->shards_missing == 0, 1))
         http_call_as_of(call, to);
+    else
+        http_call_as_of_age(call, to, &(struct age){op->stale, op->shards_missing, op->as_of_ms});
+}
+
+void http_call_write_age(struct age *all, struct http_text *to, const struct age *age)
+{
+    age_add(all, age);
+    if (!age_is_behind(age))
         return;
-    }
-    call->client->worker->as_of_at = to->bytes.size;
-    call->untagged = call->untagged || op->stale || op->shards_missing > 0;
-    if (op->stale)
-        HTTP_TEXT(to, ",\"stale\":true");
-    if (op->shards_missing > 0)
-        http_text_printf(to, ",\"shards_missing\":%u", op->shards_missing);
-    if (op->as_of_ms == 0) {
-        size_t content = call->client->worker->as_of_at;
-        http_call_as_of(call, to);
-        call->client->worker->as_of_at = content;
-        return;
-    }
+    write_gaps(to, age);
     HTTP_TEXT(to, ",\"as_of\":");
-    http_text_time(to, op->as_of_ms);
+    http_text_time(to, age->as_of_ms);
 }
 
 struct slice http_call_ack_word(const struct http_call *call)

@@ -207,7 +207,7 @@ static void answer_describe(struct http_call *call, struct op *ops)
     HTTP_TEXT(body, ",\"shards_reason\":");
     http_text_string(body, slice_of(about->reason ? about->reason : ""));
     write_shards(body, about);
-    http_call_as_of(call, body);
+    http_call_as_of_op(call, body, ops);
     HTTP_TEXT(body, "}");
     http_call_send(call, 200);
 }
@@ -227,6 +227,7 @@ void http_counter_describe(struct http_call *call)
 static void answer_many(struct http_call *call, struct op *ops)
 {
     struct http_text *body = http_call_body(call);
+    struct age all = {0};
     HTTP_TEXT(body, "{\"counters\":[");
     for (uint64_t i = 0; i < call->number; i++) {
         if (i > 0)
@@ -243,10 +244,12 @@ static void answer_many(struct http_call *call, struct op *ops)
             http_text_add(body, slice_of(http_problems[http_problem_of(ops[i].code)].slug));
             HTTP_TEXT(body, "\"");
         }
+        struct age age = age_of(&ops[i]);
+        http_call_write_age(&all, body, &age);
         HTTP_TEXT(body, "}");
     }
     HTTP_TEXT(body, "],\"cursor\":null");
-    http_call_as_of(call, body);
+    http_call_as_of_age(call, body, &all);
     HTTP_TEXT(body, "}");
     http_call_send(call, 200);
 }
@@ -303,14 +306,17 @@ static void visit_entry(void *arg, const struct desk_entry *entry)
         http_text_time(to, entry->written_ms);
     }
     HTTP_TEXT(to, ",\"hot\":");
-    http_text_add(to, entry->is_hot ? SLICE("true}") : SLICE("false}"));
+    http_text_add(to, entry->is_hot ? SLICE("true") : SLICE("false"));
+    http_call_write_age(&job->base.age, to, &entry->age);
+    HTTP_TEXT(to, "}");
 }
 
 static enum err find_matches(struct http_job *base, struct desk_seat *seat, struct error *error)
 {
     struct match_job *job = (struct match_job *)base;
     HTTP_TEXT(&base->text, "{\"counters\":[");
-    enum err err = desk_scan(seat, job->pattern, &job->cursor, job->limit, visit_entry, job, error);
+    enum err err = desk_scan(seat, job->pattern, &job->cursor, job->limit, visit_entry, job,
+                             &base->age, error);
     http_job_cursor(base, job->cursor);
     return err;
 }

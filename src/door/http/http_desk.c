@@ -431,7 +431,7 @@ static enum err find_items(struct http_job *base, struct desk_seat *seat, struct
     http_text_string(&base->text, http_job_argument(base));
     HTTP_TEXT(&base->text, ",\"reactions\":[");
     enum err err = desk_items_of(seat, http_job_argument(base), &job->cursor, job->limit,
-                                 visit_item, job, error);
+                                 visit_item, job, &base->age, error);
     http_job_cursor(base, job->cursor);
     return err;
 }

@@ -77,11 +77,13 @@ static void answer_job(void *client, const struct pass_request *request, struct 
         return;
     }
     struct http_text *body = http_call_body(call);
+    if (age_is_behind(&job->age))
+        (void)pass_refuses_stale(&call->client->worker->pass); /* it never does: it says so */
     http_text_add(body, buffer_slice(&job->text.bytes));
     if (job->is_write)
         http_call_ack(call, body);
     else
-        http_call_as_of(call, body);
+        http_call_as_of_age(call, body, &job->age);
     HTTP_TEXT(body, "}");
     http_call_send(call, call->route->status);
 }

@@ -21,6 +21,7 @@ struct http_job {
     http_find_fn *find;
     struct http_text text;
     bool is_write; /* the answer says `ack` */
+    struct age age; /* of what was found */
     char *memory;  /* owned: what slices point to */
     struct slice argument;
     struct slice extra;

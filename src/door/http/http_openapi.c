@@ -55,11 +55,11 @@ struct schema {
 #define REF(name) "{\"$ref\":\"#/components/schemas/" name "\"}"
 #define PAGE(things, of)                          \
     CLOSED("\"" things "\",\"cursor\",\"as_of\"", \
-           "\"" things "\":" LIST(of) ",\"cursor\":" CURSOR ",\"as_of\":" TIME)
+           "\"" things "\":" LIST(of) ",\"cursor\":" CURSOR FRESHNESS ",\"as_of\":" TIME)
 #define PAGE_OF(owner, things, of)                                                   \
     CLOSED("\"" owner "\",\"" things "\",\"cursor\",\"as_of\"",                      \
-           "\"" owner "\":" STRING ",\"" things "\":" LIST(of) ",\"cursor\":" CURSOR \
-                                                               ",\"as_of\":" TIME)
+           "\"" owner "\":" STRING ",\"" things "\":" LIST(of) ",\"cursor\":" CURSOR FRESHNESS \
+           ",\"as_of\":" TIME)
 
 static const struct schema schemas[] = {
     {"Any", "{}"},
@@ -123,7 +123,8 @@ static const struct schema schemas[] = {
      CLOSED("\"id\",\"kind\",\"shards\",\"policy\",\"as_of\"",
             "\"id\":" STRING ",\"kind\":{\"enum\":[\"counter\",\"item\"]},\"shards\":" WHOLE
             ",\"shards_asked\":" WHOLE ",\"policy\":" STRING ",\"floor\":{\"oneOf\":[" DIGITS
-            ",{\"type\":\"null\"}]},\"idle_s\":" WHOLE ",\"incarnation\":" WHOLE ",\"home\":" WHOLE
+            ",{\"type\":\"null\"}]}" FRESHNESS
+            ",\"idle_s\":" WHOLE ",\"incarnation\":" WHOLE ",\"home\":" WHOLE
             ",\"expires\":" TIME_0 ",\"written\":" TIME_0 ",\"shards_changed\":" TIME_0
             ",\"shards_reason\":" STRING
             ",\"shard_values\":{\"oneOf\":[" LIST(DIGITS) ",{"
@@ -131,7 +132,7 @@ static const struct schema schemas[] = {
     {"CounterEntry",
      CLOSED("\"id\"", "\"id\":" STRING ",\"value\":{\"oneOf\":[" DIGITS ",{\"type\":\"null\"}]}"
                       ",\"counts\":" COUNTS ",\"written\":" TIME_0 ",\"hot\":" BOOLEAN
-                      ",\"problem\":" STRING)},
+                      ",\"problem\":" STRING FRESHNESS ",\"as_of\":" TIME)},
     {"CounterPage", PAGE("counters", REF("CounterEntry"))},
     {"CounterAt",
      CLOSED("\"id\",\"time\",\"value\",\"as_of\"",
@@ -171,10 +172,12 @@ static const struct schema schemas[] = {
                     "\"user\":" USER_ID ",\"items\":{\"type\":\"array\",\"minItems\":1,"
                     "\"maxItems\":1000,\"items\":" NAME_ID "}")},
     {"ItemReaction", CLOSED("\"item\",\"reaction\"",
-                            "\"item\":" STRING ",\"reaction\":" TEXT_0 ",\"problem\":" STRING)},
+                            "\"item\":" STRING ",\"reaction\":" TEXT_0
+                            ",\"problem\":" STRING FRESHNESS ",\"as_of\":" TIME)},
     {"MineAnswer",
      CLOSED("\"user\",\"reactions\",\"as_of\"",
-            "\"user\":" STRING ",\"reactions\":" LIST(REF("ItemReaction")) ",\"as_of\":" TIME)},
+            "\"user\":" STRING ",\"reactions\":" LIST(REF("ItemReaction")) FRESHNESS
+            ",\"as_of\":" TIME)},
     {"UserPage", PAGE_OF("user", "reactions", REF("ItemReaction"))},
     {"Past",
      CLOSED("\"time\",\"item\",\"user\",\"kind\"",
@@ -264,9 +267,11 @@ static const struct schema schemas[] = {
             ",\"delta\":{\"enum\":[-1,0,1]},\"like_count\":" WHOLE ",\"repeated\":" BOOLEAN
             ",\"ack\":" ACK ",\"as_of\":" TIME)},
     {"SeedCount", CLOSED("\"post_id\",\"like_count\",\"as_of\"",
-                         "\"post_id\":" NAME_ID ",\"like_count\":" WHOLE ",\"as_of\":" TIME)},
+                         "\"post_id\":" NAME_ID ",\"like_count\":" WHOLE FRESHNESS
+                         ",\"as_of\":" TIME)},
     {"SeedVideo", CLOSED("\"videoId\",\"likeCount\",\"as_of\"",
-                         "\"videoId\":" STRING ",\"likeCount\":" WHOLE ",\"as_of\":" TIME)},
+                         "\"videoId\":" STRING ",\"likeCount\":" WHOLE FRESHNESS
+                         ",\"as_of\":" TIME)},
 };
 
 static void write_kinds(struct http_text *to, const struct kinds *kinds)
@@ -304,7 +309,7 @@ struct parameter {
 
 static const struct parameter parameters[] = {
     {"consistency", "{\"enum\":[\"exact\",\"any\"]}", "exact: as exact=true"},
-    {"exact", BOOLEAN, "Ask all shards, whatever is known; on one node every read does"},
+    {"exact", BOOLEAN, "Ask all shards, 503 if one cannot be asked; on one node every read does"},
     {"ids", "{\"type\":\"string\",\"pattern\":\"^[^,\\\\u0000]+(,[^,\\\\u0000]+)*$\"}",
      "Ids with commas between them, up to 1000; of counters: stands alone"},
     {"match", PATTERN, "A glob pattern: * ? [a-z]"},

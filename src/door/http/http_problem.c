@@ -41,6 +41,7 @@ enum http_problem http_problem_of(enum err code)
         return HTTP_PROBLEM_UNKNOWN;
     case ERR_UNAVAILABLE:
     case ERR_COLD:
+    case ERR_STALE:
         return HTTP_PROBLEM_UNAVAILABLE;
     case ERR_MOVED:
         return HTTP_PROBLEM_MOVED;

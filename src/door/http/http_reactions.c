@@ -165,6 +165,7 @@ void http_item_get(struct http_call *call)
 static void answer_mine(struct http_call *call, struct op *ops)
 {
     struct http_text *body = http_call_body(call);
+    struct age all = {0};
     HTTP_TEXT(body, "{\"user\":");
     http_text_string(body, ops->user);
     HTTP_TEXT(body, ",\"reactions\":[");
@@ -176,10 +177,12 @@ static void answer_mine(struct http_call *call, struct op *ops)
         if (ops[i].code != ERR_OK)
             http_text_printf(body, ",\"problem\":\"/problems/%s\"",
                              http_problems[http_problem_of(ops[i].code)].slug);
+        struct age age = age_of(&ops[i]);
+        http_call_write_age(&all, body, &age);
         HTTP_TEXT(body, "}");
     }
     HTTP_TEXT(body, "]");
-    http_call_as_of(call, body);
+    http_call_as_of_age(call, body, &all);
     HTTP_TEXT(body, "}");
     http_call_send(call, 200);
 }

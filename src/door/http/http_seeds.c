@@ -97,7 +97,7 @@ static void send_count(struct http_call *call, struct op *ops, struct slice id_n
     HTTP_TEXT(body, "\":");
     int64_t likes = likes_of(call, ops);
     http_text_int(body, likes);
-    http_call_as_of(call, body);
+    http_call_as_of_op(call, body, ops);
     HTTP_TEXT(body, "}");
     char tag[DECIMAL_SIZE_MAX];
     char *end = decimal_format(tag, likes);

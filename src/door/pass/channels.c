@@ -153,6 +153,10 @@ static bool tell_channel(struct channels *channels, struct channel *channel, con
 
 void channels_tell(struct channels *channels, const struct op *op)
 {
+    if (op->code == ERR_UNAVAILABLE || op_is_behind(op)) {
+        channels_again(channels, op->id); /* until all of it can be read */
+        return;
+    }
     if (op->code != ERR_OK && op->code != ERR_NOT_FOUND)
         return;
     struct channel *channel = *find(channels, op->id, false);

@@ -15,6 +15,12 @@ void pass_count_failure(struct pass *pass, const struct op *op)
     }
 }
 
+bool pass_refuses_stale(struct pass *pass)
+{
+    gauge_add(pass->refuses_stale ? &pass->stats.stale_refused : &pass->stats.stale_served, 1);
+    return pass->refuses_stale;
+}
+
 static void add_flight(struct pass *pass, struct pass_flight flight)
 {
     if (pass->flight_count == PASS_FLIGHTS) {
@@ -60,6 +66,8 @@ void pass_add_figures(const struct pass *pass, struct metrics_door *to)
         to->reads[i] += gauge_read(&pass->stats.reads[i]);
         to->writes[i] += gauge_read(&pass->stats.writes[i]);
     }
+    to->stale_served += gauge_read(&pass->stats.stale_served);
+    to->stale_refused += gauge_read(&pass->stats.stale_refused);
     histogram_merge(&to->read_time, &pass->stats.read_time);
     histogram_merge(&to->write_time, &pass->stats.write_time);
 }

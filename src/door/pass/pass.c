@@ -189,11 +189,22 @@ static void note_tickets(const struct pass_request *request, const struct op *op
     }
 }
 
+/* Only a hot layer that is elsewhere can be behind. */
+static void note_stale(struct pass *pass, const struct pass_request *request, struct op *ops)
+{
+    for (uint32_t i = 0; i < request->count; i++) {
+        if (op_is_behind(&ops[i]) && pass_refuses_stale(pass))
+            ops[i].code = ERR_STALE;
+    }
+}
+
 void pass_answer(struct pass *pass, const struct pass_request *request, struct op *ops)
 {
     struct pass_answered *answered = &pass->answered;
-    if (pass->service->relay)
+    if (pass->service->relay) {
         note_tickets(request, ops);
+        note_stale(pass, request, ops);
+    }
     uint64_t ticket = 0;
     request->answer(request->client, request, ops);
     for (uint32_t i = 0; i < request->count; i++)

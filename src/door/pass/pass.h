@@ -151,6 +151,8 @@ struct pass_stats {
     struct histogram read_time;  /* from the beginning of the batch to the answer, */
     struct histogram write_time; /* and until it may leave */
     struct gauge waits;          /* requests that are parked, now */
+    struct gauge stale_served;   /* reads that may lack something acknowledged: answered, */
+    struct gauge stale_refused;  /* or refused, by `refuses_stale` */
 };
 
 /* Writes that were answered together, and wait for the log together. */
@@ -203,6 +205,7 @@ struct pass {
     struct service *service;      /* borrowed */
     const struct pass_door *door; /* borrowed */
     unsigned worker;
+    bool refuses_stale;  /* the door's: its protocol cannot say that a value may be old */
     struct loop *loop;   /* borrowed; NULL until pass_start() */
     struct waker *waker; /* owned */
 
@@ -406,6 +409,10 @@ void pass_reached(struct pass *pass, uint64_t safe);
 void pass_finished(struct pass *pass);
 
 /* Adds what the pass has counted. Any thread. */
+/* An answer that may lack what was acknowledged is about to be given: counts it. True: it is to be
+ * refused. */
+bool pass_refuses_stale(struct pass *pass);
+
 void pass_add_figures(const struct pass *pass, struct metrics_door *to);
 
 /* --- clients --- */

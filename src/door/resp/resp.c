@@ -84,6 +84,8 @@ struct resp *resp_new(struct service *service, const struct resp_options *option
     resp->worker_count = workers;
     for (unsigned i = 0; i < workers; i++)
         resp_worker_init(&resp->workers[i], resp, i);
+    for (unsigned i = 0; i < workers; i++)
+        resp->workers[i].pass.refuses_stale = !options->serves_stale;
     return resp;
 }
 

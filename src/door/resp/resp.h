@@ -16,6 +16,7 @@
 #ifndef DOOR_RESP_RESP_H
 #define DOOR_RESP_RESP_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -43,6 +44,7 @@ struct resp_options {
     size_t query_bytes_max;       /* one request with all its arguments */
     uint32_t idle_timeout_s;      /* closes who says nothing; 0 = never */
     uint32_t partial_timeout_s;   /* closes who does not finish a request; 0 = never */
+    bool serves_stale;            /* reads that may be old are answered, and not refused */
 
     /* Calls `say` for every setting, secrets left out; any thread; may be NULL. */
     resp_config_fn *config;

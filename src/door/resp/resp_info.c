@@ -258,6 +258,11 @@ static void tally(struct info *info)
     line(info, "outbox_entries", hot.outbox_entries);
     line(info, "outbox_longest", hot.outbox_longest);
     line(info, "outbox_max", hot.outbox_max);
+    struct metrics_door figures = {0};
+    for (unsigned i = 0; i < resp_door_workers(info->resp); i++)
+        pass_add_figures(&resp_door_worker(info->resp, i)->pass, &figures);
+    line(info, "stale_reads_served", figures.stale_served);
+    line(info, "stale_reads_refused", figures.stale_refused);
 }
 
 static void commandstats(struct info *info)

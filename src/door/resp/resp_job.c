@@ -88,6 +88,10 @@ static void answer_job(void *to, const struct pass_request *request, struct op *
         answer_failure(client, &job->base.error);
         return;
     }
+    if (age_is_behind(&job->age) && pass_refuses_stale(&client->worker->pass)) {
+        answer_failure(client, &(struct error){.code = ERR_STALE, .text = ""});
+        return;
+    }
     if (job->things.overflow) {
         resp_reply_error(reply, "ERR the answer is too large, ask for a smaller COUNT");
         return;

@@ -32,6 +32,7 @@ struct resp_job {
     size_t count;
     uint64_t cursor;
     uint32_t limit;
+    struct age age; /* of what was found */
     unsigned argc; /* the request, copied */
     struct slice *argv;
 };

@@ -135,7 +135,7 @@ static enum err scan_step(struct list_job *job, struct desk_seat *seat)
 {
     struct resp_job *base = &job->base;
     enum err err = desk_scan(seat, (struct slice){NULL, 0}, &base->cursor, base->limit, list_any,
-                             job, &base->base.error);
+                             job, &base->age, &base->base.error);
     if (err)
         resp_job_fail(base, err, NULL);
     base->count = job->listing.count;

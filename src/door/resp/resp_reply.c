@@ -131,6 +131,11 @@ void resp_reply_describe(enum err code, const char *text, char *to, size_t size)
         word = "READONLY";
         text = "Writes are taken by other nodes from now on. Nothing was done. Try again there.";
         break;
+    case ERR_STALE:
+        word = "STALE";
+        text = "Redis does not answer, and what is known of it may be old. Try again, or set "
+               "stale-reads to serve.";
+        break;
     case ERR_TIMEOUT:
         word = "TRYAGAIN";
         break;

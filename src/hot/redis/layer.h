@@ -142,6 +142,9 @@ struct spreads *spreads_new(struct layer *layer);
 void spreads_free(struct spreads *spreads);
 unsigned spreads_cell_of(struct layer *layer, struct op *op);
 
+/* The cells that have pieces of the op's target, as far as is known; its home is always one. */
+uint64_t spreads_cells_with(struct layer *layer, const struct op *op);
+
 /* A cell said that the op does not belong there (any more), or not right now: the map is read again
  * from home, and the op comes back by runs_again() or runs_finish_op(). */
 void spreads_met_moved(struct layer *layer, struct op *op, bool is_moving);

@@ -59,7 +59,7 @@ struct link {
     bool is_primary;
     bool was_warned; /* that we may not ask for its settings */
     bool is_reading; /* breaking has to wait until the replies at hand are done with */
-    bool is_broken;
+    bool is_broken;  /* to be broken off: nothing is put, sent or read any more */
     char run_id[64];
     struct error trouble;
 };
@@ -78,7 +78,7 @@ struct link *link_new(const struct link_setup *setup, struct slice address)
     memcpy(link->address, address.data, address.size);
     link->backoff_ns = BACKOFF_MIN_NS;
     link->down_ns = now_ns(link);
-    buffer_init(&link->out, OUT_MAX);
+    buffer_init(&link->out, setup->out_max ? setup->out_max : OUT_MAX);
     error_set(&link->trouble, ERR_UNAVAILABLE, "%s: not connected yet", link->address);
     return link;
 }
@@ -185,16 +185,20 @@ static void wait_for_retry(struct link *link)
         link->backoff_ns * 2 > BACKOFF_MAX_NS ? BACKOFF_MAX_NS : link->backoff_ns * 2;
 }
 
+static void mark_broken(struct link *link)
+{
+    if (link_is_ready(link))
+        link->down_ns = silent_since_ns(link);
+    link->is_broken = true;
+}
+
 /* Nothing is known any more of what was sent; connects again after a while. */
 static void break_off(struct link *link)
 {
-    if (link->is_reading) {
-        link->is_broken = true;
-        return;
-    }
     bool was_ready = link->state == LINK_READY;
-    if (was_ready)
-        link->down_ns = silent_since_ns(link);
+    mark_broken(link);
+    if (link->is_reading)
+        return;
     disconnect(link);
     wait_for_retry(link);
     if (was_ready)
@@ -233,8 +237,12 @@ void link_free(struct link *link)
 
 void link_put(struct link *link, struct slice bytes)
 {
-    if (buffer_append_slice(&link->out, bytes) != ERR_OK)
-        fail(link, ERR_TOO_LARGE, "more is waiting to be sent than we are willing to hold");
+    if (link->is_broken || buffer_append_slice(&link->out, bytes) == ERR_OK)
+        return;
+    /* Whoever puts this is in the middle of a command, and goes on. */
+    error_set(&link->trouble, ERR_TOO_LARGE,
+              "%s: more is waiting to be sent than we are willing to hold", link->address);
+    mark_broken(link);
 }
 
 void link_expect(struct link *link, link_reply_fn *fn, void *arg)
@@ -255,7 +263,11 @@ void link_expect(struct link *link, link_reply_fn *fn, void *arg)
 
 void link_flush(struct link *link)
 {
-    if (!link->conn || link->out.size == 0 || link->is_broken)
+    if (link->is_broken) {
+        break_off(link);
+        return;
+    }
+    if (!link->conn || link->out.size == 0)
         return;
     ssize_t size = conn_write(link->conn, buffer_slice(&link->out));
     if (size == CONN_BROKEN) {
@@ -269,14 +281,21 @@ void link_flush(struct link *link)
 
 /* --- greeting --- */
 
+static void put_head(struct link *link, char sign, size_t number)
+{
+    char head[32];
+    int size = snprintf(head, sizeof(head), "%c%zu\r\n", sign, number);
+    link_put(link, (struct slice){head, (size_t)size});
+}
+
 static void put_command(struct link *link, const struct slice *words, size_t count,
                         link_reply_fn *fn)
 {
-    buffer_printf(&link->out, "*%zu\r\n", count);
+    put_head(link, '*', count);
     for (size_t i = 0; i < count; i++) {
-        buffer_printf(&link->out, "$%zu\r\n", words[i].size);
-        buffer_append_slice(&link->out, words[i]);
-        buffer_append(&link->out, "\r\n", 2);
+        put_head(link, '$', words[i].size);
+        link_put(link, words[i]);
+        link_put(link, SLICE("\r\n"));
     }
     link_expect(link, fn, NULL);
 }
@@ -533,6 +552,10 @@ static void connect_again(struct link *link)
 void link_tick(struct link *link)
 {
     uint64_t now = now_ns(link);
+    if (link->is_broken) {
+        break_off(link);
+        return;
+    }
     if (link->state == LINK_DOWN) {
         if (now >= link->retry_ns)
             connect_again(link);

@@ -134,7 +134,7 @@ enum err loads_want_key(struct layer *layer, unsigned cell, struct slice id, uin
                            .kind = HOT_WANT_KEY, .cell = cell, .key_low = low, .key_high = high});
 }
 
-/* Who has a user's page of members, or a write, has to wait until the cell is open. */
+/* Who has a page of members, or a write, has to wait until the cell is open. */
 static bool may_be_stale(const struct op *op)
 {
     return !op_is_write(op->kind) && op->kind != OP_MEMBERS;
@@ -145,9 +145,9 @@ bool loads_answer_stale(struct layer *layer, struct op *op)
     struct loads *loads = layer->loads;
     uint32_t slice;
     op->code = ERR_UNAVAILABLE;
-    if (!may_be_stale(op) || !atomic_load(&layer->has_store))
+    if (!may_be_stale(op) || op_wants_all(op) || !atomic_load(&layer->has_store))
         return true;
-    if (stales_answer(loads->stales, op, &slice))
+    if (stales_answer(loads->stales, op, spreads_cells_with(layer, op), &slice))
         return true;
     struct want_question question = {
         .kind = slice == STALE_WHOLE ? HOT_WANT_TARGET : HOT_WANT_SLICE,
@@ -317,7 +317,8 @@ static void put_image(struct loads *loads, const struct want *wanted, const stru
     bool is_target = question->kind == HOT_WANT_TARGET;
     struct call call;
     if (question->is_stale) {
-        stales_put(loads->stales, question->id, is_target ? STALE_WHOLE : question->slice, image);
+        stales_put(loads->stales, question->id, is_target ? STALE_WHOLE : question->slice, image,
+                   found->times_ms);
         end_put(loads, wanted->number, PUT_DONE);
     } else if (is_target) {
         bool is_spread = image->is_there && !image->create.has_floor;

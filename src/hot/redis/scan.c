@@ -63,6 +63,11 @@ static int by_cell(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+static void pass_over(struct layer *layer)
+{
+    atomic_fetch_add_explicit(&layer->base.passed_over, 1, memory_order_relaxed);
+}
+
 /* One SCAN on the primary that the cursor is at; the cursor moves on. A primary that does not
  * answer is passed over. */
 static void step(struct layer *layer, uint64_t *cursor, uint32_t limit, struct mets *ret)
@@ -81,7 +86,8 @@ static void step(struct layer *layer, uint64_t *cursor, uint32_t limit, struct m
         call_arg_number(&call, *cursor & PLACE_MASK);
         call_arg_number(&call, limit);
         call_arg_text(&call, pattern);
-        (void)ask(&call, take_keys, ret);
+        if (ask(&call, take_keys, ret) != ERR_OK)
+            pass_over(layer);
         call_done(&call);
     }
     if (ret->count > 0)
@@ -137,6 +143,8 @@ static void visit_records(struct layer *layer, const struct met *mets, size_t co
             look_done(&looks[i]);
             look_at(layer, ids[i], false, &looks[i]);
         }
+        if (looks[i].code == ERR_UNAVAILABLE)
+            pass_over(layer);
         if (!looks[i].code && !look_is_over(layer, &looks[i], now_ms))
             visit_look(layer, ids[i], &looks[i], visit, arg);
         look_done(&looks[i]);
@@ -174,7 +182,7 @@ enum err scans_peek(struct hot *hot, struct slice id, hot_visit_fn *visit, void 
     struct slice target = look_target(layer, id, &kind);
     struct look look;
     look_at(layer, target, false, &look);
-    enum err err = look.code == ERR_UNAVAILABLE ? ERR_COLD : look.code;
+    enum err err = look.code;
     if (err == ERR_COLD && !atomic_load(&layer->has_store))
         err = ERR_NOT_FOUND;
     if (!err && ((kind != KIND_NONE && !look.is_item) ||
@@ -248,7 +256,8 @@ static void visit_held(struct layer *layer, const struct met *mets, size_t count
     call_arg_text(&call, "held");
     for (size_t i = 0; i < count; i++)
         add_member(&call, id_of(&mets[i]), user);
-    (void)ask(&call, take_held, &helds);
+    if (ask(&call, take_held, &helds) != ERR_OK)
+        pass_over(layer);
     call_done(&call);
     for (size_t i = 0; i < count; i++) {
         uint8_t kind = helds.kinds[i];

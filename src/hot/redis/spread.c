@@ -192,6 +192,12 @@ struct releases *spreads_releases(struct layer *layer)
 
 /* ---- for others ---- */
 
+uint64_t spreads_cells_with(struct layer *layer, const struct op *op)
+{
+    const struct spread_entry *entry = spread_find(layer->spreads, op->stable, op->target);
+    return map_bit(layer_home(op->stable)) | (entry && entry->has_map ? entry->map.cells : 0);
+}
+
 void spreads_cell_opened(struct layer *layer, unsigned cell)
 {
     struct spreads *spreads = layer->spreads;

@@ -18,7 +18,7 @@ struct answer {
     uint64_t hash;
     uint32_t slice;
     uint64_t read_ns;
-    int64_t as_of_ms;
+    int64_t times_ms[LIMIT_CELLS]; /* how far the store was in each lane; 0 = not known */
     struct image image;
     struct answer *next;       /* of the same bucket */
     struct answer *next_older; /* from the oldest to the newest */
@@ -27,7 +27,8 @@ struct answer {
 };
 
 struct stales {
-    struct env *env; /* borrowed */
+    struct env *env;   /* borrowed */
+    uint64_t hash_key; /* random: clients choose ids, and with this not where they land */
     uint32_t idle_s;
     struct lock lock; /* of all that follows */
     struct answer *buckets[BUCKETS];
@@ -39,6 +40,7 @@ struct stales *stales_new(struct env *env, uint32_t idle_s)
 {
     struct stales *stales = memory_take_zeroed(sizeof(*stales));
     stales->env = env;
+    stales->hash_key = env_random(env);
     stales->idle_s = idle_s;
     stales->newest = &stales->oldest;
     lock_init(&stales->lock);
@@ -66,9 +68,9 @@ void stales_free(struct stales *stales)
 
 /* ---- the table ---- */
 
-static uint64_t hash_of(struct slice id, uint32_t slice)
+static uint64_t hash_of(const struct stales *stales, struct slice id, uint32_t slice)
 {
-    return hash_keyed(id, slice);
+    return hash_keyed(id, stales->hash_key ^ slice);
 }
 
 static void forget_old(struct stales *stales, uint64_t now_ns)
@@ -89,7 +91,7 @@ static void forget_old(struct stales *stales, uint64_t now_ns)
 /* The newest stands in front of others of the same name. */
 static struct answer *find(struct stales *stales, struct slice id, uint32_t slice)
 {
-    uint64_t hash = hash_of(id, slice);
+    uint64_t hash = hash_of(stales, id, slice);
     struct answer *answer = stales->buckets[hash % BUCKETS];
     while (answer && !(answer->hash == hash && answer->slice == slice &&
                        slice_equal((struct slice){answer->id, answer->id_size}, id)))
@@ -97,18 +99,20 @@ static struct answer *find(struct stales *stales, struct slice id, uint32_t slic
     return answer;
 }
 
-void stales_put(struct stales *stales, struct slice id, uint32_t slice, struct image *image)
+void stales_put(struct stales *stales, struct slice id, uint32_t slice, struct image *image,
+                const int64_t *times_ms)
 {
     assert(id.size <= UINT16_MAX);
 
     struct answer *answer = memory_take(sizeof(*answer) + id.size);
-    *answer = (struct answer){.hash = hash_of(id, slice),
+    *answer = (struct answer){.hash = hash_of(stales, id, slice),
                               .slice = slice,
                               .read_ns = env_monotonic_ns(stales->env),
-                              .as_of_ms = env_wall_ms(stales->env),
                               .image = *image,
                               .id_size = (uint16_t)id.size};
     memcpy(answer->id, id.data, id.size);
+    if (times_ms)
+        memcpy(answer->times_ms, times_ms, sizeof(answer->times_ms));
     image_init(image, image->kinds);
     image_sort(&answer->image);
     lock_take(&stales->lock);
@@ -207,8 +211,29 @@ static const struct answer *look_up(struct stales *stales, const struct op *op, 
     return find(stales, op->target, *ret_slice);
 }
 
-bool stales_answer(struct stales *stales, struct op *op, uint32_t *ret_slice)
+/* Of several lanes it is the slowest that counts. One lane is ahead of what is known of it if the
+ * target itself was written later. What nobody knows is as old as time. */
+static int64_t true_until_ms(const struct answer *answer, uint64_t cells)
 {
+    bool is_spread = (cells & (cells - 1)) != 0;
+    int64_t until_ms = INT64_MAX;
+    if (!is_spread && answer->image.create.shards > 1) {
+        is_spread = true;
+        cells = UINT64_MAX; /* it was to be spread, and we do not know where */
+    }
+    for (uint64_t left = cells; left != 0; left &= left - 1) {
+        int64_t time_ms = answer->times_ms[__builtin_ctzll(left)];
+        until_ms = time_ms < until_ms ? time_ms : until_ms;
+    }
+    if (!is_spread && answer->image.written_ms > until_ms)
+        until_ms = answer->image.written_ms;
+    return until_ms > 0 ? until_ms : 1;
+}
+
+bool stales_answer(struct stales *stales, struct op *op, uint64_t cells, uint32_t *ret_slice)
+{
+    assert(cells != 0);
+
     lock_take(&stales->lock);
     forget_old(stales, env_monotonic_ns(stales->env));
     const struct answer *answer = look_up(stales, op, ret_slice);
@@ -220,7 +245,7 @@ bool stales_answer(struct stales *stales, struct op *op, uint32_t *ret_slice)
         else
             answer_plain(stales, op, answer);
         op->stale = true;
-        op->as_of_ms = answer->as_of_ms;
+        op->as_of_ms = true_until_ms(answer, cells);
     }
     lock_release(&stales->lock);
     return answer != NULL;

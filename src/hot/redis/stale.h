@@ -1,7 +1,9 @@
 /* stale.h - reads that the store answers, since the hot layer cannot be asked.
  *
  * What the store has said is kept for a second, so that reads of the same thing do not all go
- * there; then it is asked again. Such an answer says of itself that it is stale. Thread-safe. */
+ * there; then it is asked again. Such an answer says of itself that it is stale, and up to when it
+ * is known to be true: the store has the events of each lane in their order, so that what is
+ * written in one lane is true as of the last event that the store has of that lane. Thread-safe. */
 #ifndef HOT_REDIS_STALE_H
 #define HOT_REDIS_STALE_H
 
@@ -19,13 +21,14 @@ struct stales;
 struct stales *stales_new(struct env *env, uint32_t idle_s);
 void stales_free(struct stales *stales);
 
-/* The store said this just now, of a target (STALE_WHOLE) or of a slice. Takes the image's
- * contents: it is empty afterwards. */
-void stales_put(struct stales *stales, struct slice id, uint32_t slice, struct image *image);
+/* The store said this just now, of a target (STALE_WHOLE) or of a slice, and how far its lanes were
+ * then (hot_found.times_ms, may be NULL). Takes the image's contents: it is empty afterwards. */
+void stales_put(struct stales *stales, struct slice id, uint32_t slice, struct image *image,
+                const int64_t *times_ms);
 
 /* Answers the op, if what it needs is there. Else false, and *ret_slice is what has to be asked
- * for. */
-bool stales_answer(struct stales *stales, struct op *op, uint32_t *ret_slice);
+ * for. `cells`: those that have pieces of it, as far as is known, a bit each. */
+bool stales_answer(struct stales *stales, struct op *op, uint64_t cells, uint32_t *ret_slice);
 
 /* Lets go of what is too old. Now and then. */
 void stales_tidy(struct stales *stales);

@@ -22,7 +22,7 @@ struct total_slot {
     struct lock lock; /* of all that follows */
     uint64_t fresh_until_ns;
     int64_t as_of_ms;
-    bool is_mortal; /* a counter that ends by itself */
+    int64_t over_ms; /* a counter that ends by itself: when; 0 = it does not */
     bool is_item;
     uint8_t missing;
     int64_t value;
@@ -112,15 +112,26 @@ bool total_is_fresh(const struct spread_entry *entry)
 
 /* ---- answers ---- */
 
+/* When the counter ends by itself, as far as is known; 0 = never. */
+static int64_t over_ms(const struct spread_entry *entry)
+{
+    uint32_t idle_s = entry->create.idle_s ? entry->create.idle_s : entry->layer->options.idle_s;
+    if (entry->map.is_item)
+        return 0;
+    if (idle_s == 0)
+        return entry->deadline_ms;
+    int64_t idle_ms = (entry->written_ms / 1000 + idle_s) * 1000;
+    return entry->deadline_ms != 0 && entry->deadline_ms < idle_ms ? entry->deadline_ms : idle_ms;
+}
+
+static bool is_past(int64_t over_ms, struct env *env)
+{
+    return over_ms != 0 && env_wall_ms(env) >= over_ms;
+}
+
 bool total_is_over(const struct spread_entry *entry)
 {
-    if (entry->map.is_item)
-        return false;
-    int64_t now_ms = env_wall_ms(entry->layer->env);
-    if (entry->deadline_ms != 0 && now_ms >= entry->deadline_ms)
-        return true;
-    uint32_t idle_s = entry->create.idle_s ? entry->create.idle_s : entry->layer->options.idle_s;
-    return idle_s != 0 && now_ms / 1000 >= entry->written_ms / 1000 + idle_s;
+    return is_past(over_ms(entry), entry->layer->env);
 }
 
 /* What is known of a part: false if that is nothing, or beyond 64 bits. */
@@ -181,6 +192,10 @@ static void answer_sum(struct spread_entry *entry, struct op *op)
     }
     op->as_of_ms = sum->as_of_ms;
     op->shards_missing = (uint8_t)sum->missing;
+    if (sum->missing > 0 && op_wants_all(op)) {
+        op->code = ERR_UNAVAILABLE;
+        return;
+    }
     if (op->kind == OP_COUNTS) {
         memcpy(op->counts, sum->counts, entry->layer->options.kinds->count * sizeof(*op->counts));
         op->changed = true; /* it is there */
@@ -296,7 +311,7 @@ void total_publish(struct spread_entry *entry)
         return;
     lock_take(&slot->lock);
     slot->fresh_until_ns = entry->asked_ns + TOTAL_FRESH_NS;
-    slot->is_mortal = entry->deadline_ms != 0 || entry->create.idle_s != 0;
+    slot->over_ms = over_ms(entry);
     slot->as_of_ms = sum->as_of_ms;
     slot->is_item = entry->map.is_item;
     slot->missing = (uint8_t)sum->missing;
@@ -321,7 +336,8 @@ static bool answer_from(const struct total_slot *slot, const struct layer *layer
 {
     bool fits = slot->id_size == op->target.size &&
                 memcmp(slot->id, op->target.data, op->target.size) == 0 &&
-                slot->fresh_until_ns > env_monotonic_ns(layer->env) && !slot->is_mortal;
+                slot->fresh_until_ns > env_monotonic_ns(layer->env) &&
+                !is_past(slot->over_ms, layer->env);
     if (!fits)
         return false;
     if (op->kind == OP_COUNTS && slot->is_item) {

@@ -35,7 +35,8 @@ struct queue {
 };
 
 struct wants {
-    struct env *env; /* borrowed */
+    struct env *env;   /* borrowed */
+    uint64_t hash_key; /* random: clients choose ids, and with this not where they land */
     char node[40];
     struct lock lock; /* of all that follows */
     struct entry *buckets[BUCKETS];
@@ -51,6 +52,7 @@ struct wants *wants_new(struct env *env, const char *node)
 {
     struct wants *wants = memory_take_zeroed(sizeof(*wants));
     wants->env = env;
+    wants->hash_key = env_random(env);
     (void)snprintf(wants->node, sizeof(wants->node), "%s", node);
     wants->wanted.last = &wants->wanted.first;
     wants->ready.last = &wants->ready.first;
@@ -107,12 +109,19 @@ static void to_queue(struct wants *wants, struct entry *entry)
 
 /* ---- finding ---- */
 
-static uint64_t hash_of(const struct want_question *question)
+static uint64_t hash_of_key(const struct wants *wants, uint64_t low, uint64_t high)
 {
-    uint64_t seed =
+    uint64_t key[2] = {low, high};
+    return hash_keyed((struct slice){(const char *)key, sizeof(key)}, wants->hash_key);
+}
+
+static uint64_t hash_of(const struct wants *wants, const struct want_question *question)
+{
+    uint64_t what =
         (uint64_t)question->kind << 32 | (uint64_t)question->slice << 1 | question->is_stale;
-    return question->kind == HOT_WANT_KEY ? question->key_low ^ question->key_high
-                                          : hash_keyed(question->id, seed);
+    return question->kind == HOT_WANT_KEY
+               ? hash_of_key(wants, question->key_low, question->key_high)
+               : hash_keyed(question->id, wants->hash_key ^ what);
 }
 
 static bool is_same(const struct want_question *a, const struct want_question *b)
@@ -183,7 +192,7 @@ static struct entry *add(struct wants *wants, uint64_t hash, const struct want_q
 static enum err add_locked(struct wants *wants, const struct want_question *question,
                            bool *ret_news)
 {
-    uint64_t hash = hash_of(question);
+    uint64_t hash = hash_of(wants, question);
     struct entry *entry = find(wants, hash, question);
     wants->misses++;
     if (!entry && wants->count == WANTS_MAX)
@@ -247,7 +256,7 @@ bool wants_take(struct wants *wants, struct want *ret)
 /* A key's want has no room for a number: low and high are the key's own. */
 static struct entry *find_key(struct wants *wants, uint64_t low, uint64_t high)
 {
-    struct entry *entry = wants->buckets[(low ^ high) % BUCKETS];
+    struct entry *entry = wants->buckets[hash_of_key(wants, low, high) % BUCKETS];
     while (entry && !(entry->want.question.kind == HOT_WANT_KEY && entry->state == WANT_TAKEN &&
                       entry->want.question.key_low == low && entry->want.question.key_high == high))
         entry = entry->next;

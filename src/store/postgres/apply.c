@@ -434,11 +434,12 @@ static enum err move_position(struct postgres_store *store, const struct store_b
 {
     struct pg *pg = &store->pg;
     const struct state_mark *after = &batch->after;
-    struct pg_array *to = pg_columns_begin(&store->scratch.columns, "iii");
+    struct pg_array *to = pg_columns_begin(&store->scratch.columns, "iiii");
     for (unsigned origin = 0; origin < LIMIT_CELLS; origin++) {
         pg_array_int(&to[0], origin);
         pg_array_int(&to[1], (int64_t)after->sequences[origin]);
         pg_array_int(&to[2], (int64_t)after->ended[origin]);
+        pg_array_int(&to[3], after->times_ms[origin]);
     }
     enum err err = pg_query_columns(pg, SQL_SEQUENCES_SET, &store->scratch.columns, error);
     if (err)
@@ -462,7 +463,7 @@ static enum err move_lanes(struct postgres_store *store, const struct attempt *a
     const struct store_batch *batch = attempt->batch;
     const struct state_mark *after = &batch->after;
     struct totals totals = store->totals;
-    struct pg_array *to = pg_columns_begin(&store->scratch.columns, "iiiiiiii");
+    struct pg_array *to = pg_columns_begin(&store->scratch.columns, "iiiiiiiii");
     for (uint64_t left = batch->lanes; left; left &= left - 1) {
         int lane = __builtin_ctzll(left);
         pg_array_int(&to[0], lane);
@@ -473,6 +474,7 @@ static enum err move_lanes(struct postgres_store *store, const struct attempt *a
         pg_array_int(&to[5], totals.counters);
         pg_array_int(&to[6], totals.items);
         pg_array_int(&to[7], totals.members);
+        pg_array_int(&to[8], after->times_ms[lane]);
         totals = (struct totals){0};
     }
     enum err err = pg_query_columns(&store->pg, SQL_ORIGINS_SET, &store->scratch.columns, error);

@@ -211,11 +211,12 @@ static enum err write_sequences(struct fill *fill, const struct state_mark *mark
                                 struct error *error)
 {
     struct pg *pg = &fill->store->pg;
-    struct pg_array *to = pg_columns_begin(fill->columns, "iii");
+    struct pg_array *to = pg_columns_begin(fill->columns, "iiii");
     for (unsigned origin = 0; origin < LIMIT_CELLS; origin++) {
         pg_array_int(&to[0], origin);
         pg_array_int(&to[1], (int64_t)mark->sequences[origin]);
         pg_array_int(&to[2], (int64_t)mark->ended[origin]);
+        pg_array_int(&to[3], mark->times_ms[origin]);
     }
     enum err err = pg_query_columns(pg, SQL_SEQUENCES_SET, fill->columns, error);
     if (err)

@@ -122,6 +122,7 @@ struct postgres_reader {
     struct pg pg;
     struct kind_names kinds;
     uint64_t seen[LIMIT_CELLS];
+    int64_t seen_ms[LIMIT_CELLS];
     struct sets_list list;
     struct buffer text;
     struct buffer raw;
@@ -310,6 +311,7 @@ enum err postgres_names(struct store_reader *base, const uint32_t *numbers, size
 enum err postgres_find_key(struct store_reader *base, uint64_t low, uint64_t high,
                            store_key_fn *visit, void *arg, struct error *error);
 void postgres_seen(struct store_reader *base, uint64_t ret_sequences[LIMIT_CELLS]);
+void postgres_seen_ms(struct store_reader *base, int64_t ret_times_ms[LIMIT_CELLS]);
 enum err postgres_hashes(struct store_reader *base, bool users, uint64_t *cursor, uint32_t limit,
                          store_hash_fn *visit, void *arg, struct error *error);
 enum err postgres_keys(struct store_reader *base, int64_t since_ms, uint64_t *cursor,

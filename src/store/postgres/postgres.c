@@ -166,6 +166,7 @@ static void read_origin(struct pg *pg, int row, struct state_mark *mark)
         (struct log_position){(uint64_t)pg_int(pg, row, 3), (uint64_t)pg_int(pg, row, 4)};
     mark->incarnations[origin] = (uint32_t)pg_int(pg, row, 5);
     mark->given[origin] = (uint64_t)pg_int(pg, row, 16);
+    mark->times_ms[origin] = pg_int(pg, row, 17);
 }
 
 enum err postgres_read_mark(struct pg *pg, struct state_mark *ret_mark, struct error *error)
@@ -389,6 +390,7 @@ static const struct store_ops postgres_ops = {
     .names = postgres_names,
     .find_key = postgres_find_key,
     .seen = postgres_seen,
+    .seen_ms = postgres_seen_ms,
     .hashes = postgres_hashes,
     .keys = postgres_keys,
     .scan = postgres_scan,

@@ -139,16 +139,25 @@ int64_t postgres_ints_get(struct slice array, size_t index)
 
 void postgres_reader_saw(struct postgres_reader *reader, struct slice sequences)
 {
-    size_t count = postgres_ints_count(sequences);
+    size_t count = postgres_ints_count(sequences) / 2;
     memset(reader->seen, 0, sizeof(reader->seen));
-    for (size_t i = 0; i < count && i < LIMIT_CELLS; i++)
+    memset(reader->seen_ms, 0, sizeof(reader->seen_ms));
+    for (size_t i = 0; i < count && i < LIMIT_CELLS; i++) {
         reader->seen[i] = (uint64_t)postgres_ints_get(sequences, i);
+        reader->seen_ms[i] = postgres_ints_get(sequences, count + i);
+    }
 }
 
 void postgres_seen(struct store_reader *base, uint64_t ret_sequences[LIMIT_CELLS])
 {
     struct postgres_reader *reader = postgres_reader_of(base);
     memcpy(ret_sequences, reader->seen, sizeof(reader->seen));
+}
+
+void postgres_seen_ms(struct store_reader *base, int64_t ret_times_ms[LIMIT_CELLS])
+{
+    struct postgres_reader *reader = postgres_reader_of(base);
+    memcpy(ret_times_ms, reader->seen_ms, sizeof(reader->seen_ms));
 }
 
 /* ---- kinds ---- */

@@ -23,7 +23,8 @@ enum err postgres_reader_query(struct postgres_reader *reader, enum statement wh
 size_t postgres_ints_count(struct slice array);
 int64_t postgres_ints_get(struct slice array, size_t index);
 
-/* Every origin's sequence, as an int8[] of the result has them: for postgres_seen(). */
+/* Every origin's sequence, and behind these all times, as an int8[] of the result has them: for
+ * postgres_seen() and postgres_seen_ms(). */
 void postgres_reader_saw(struct postgres_reader *reader, struct slice sequences);
 
 /* Names of kinds up to a number are looked up, unless they are known. Ends the result. */

@@ -169,6 +169,8 @@ static const char *const steps[] = {
     "    USING ERRCODE = 'check_violation'; END $$;"
     "CREATE TRIGGER applied_done BEFORE UPDATE ON applied FOR EACH ROW"
     "  EXECUTE FUNCTION applied_done();",
+    /* 4: when the last event of an origin was written that is in here; 0 = not known */
+    "ALTER TABLE origins ADD COLUMN applied_ms bigint NOT NULL DEFAULT 0;",
 };
 #define STEP_COUNT ((int)(sizeof(steps) / sizeof(steps[0])))
 

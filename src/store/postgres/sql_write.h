@@ -9,7 +9,7 @@
     X(SQL_MARK, \
       "SELECT o.origin, o.sequence, o.ended, o.segment, o.position, h.incarnation, " \
       "o.counters, o.items, o.members, p.segment, p.position, p.counters, p.items, p.members, " \
-      "p.next_user, u.last_value + u.is_called::int, COALESCE(e.epoch, 0) " \
+      "p.next_user, u.last_value + u.is_called::int, COALESCE(e.epoch, 0), o.applied_ms " \
       "FROM origins o JOIN homes h ON h.cell = o.origin LEFT JOIN epochs e USING (origin) " \
       "CROSS JOIN progress p " \
       "CROSS JOIN user_numbers u") \
@@ -32,14 +32,15 @@
     X(SQL_ORIGINS_SET, \
       "UPDATE origins o SET sequence = b.sequence, ended = b.ended, segment = b.segment, " \
       "position = b.position, counters = o.counters + b.counters, items = o.items + b.items, " \
-      "members = o.members + b.members " \
+      "members = o.members + b.members, applied_ms = b.applied_ms " \
       "FROM unnest($1::int8[], $2::int8[], $3::int8[], $4::int8[], $5::int8[], $6::int8[], " \
-      "  $7::int8[], $8::int8[]) " \
-      "  b(origin, sequence, ended, segment, position, counters, items, members) " \
+      "  $7::int8[], $8::int8[], $9::int8[]) " \
+      "  b(origin, sequence, ended, segment, position, counters, items, members, applied_ms) " \
       "WHERE o.origin = b.origin") \
     X(SQL_SEQUENCES_SET, \
-      "UPDATE origins o SET sequence = b.sequence, ended = b.ended " \
-      "FROM unnest($1::int8[], $2::int8[], $3::int8[]) b(origin, sequence, ended) " \
+      "UPDATE origins o SET sequence = b.sequence, ended = b.ended, applied_ms = b.applied_ms " \
+      "FROM unnest($1::int8[], $2::int8[], $3::int8[], $4::int8[]) " \
+      "  b(origin, sequence, ended, applied_ms) " \
       "WHERE o.origin = b.origin AND (o.sequence <> b.sequence OR o.ended <> b.ended)") \
     X(SQL_EPOCH_SAFELY, \
       "SELECT set_config('synchronous_commit', 'on', true) " \

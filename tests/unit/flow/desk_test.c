@@ -514,7 +514,8 @@ static void ask_scan(struct desk_seat *seat, void *arg)
     struct error error;
     do {
         listing->err =
-            desk_scan(seat, listing->pattern, &listing->cursor, 7, note_entry, listing, &error);
+            desk_scan(seat, listing->pattern, &listing->cursor, 7, note_entry, listing,
+                      &(struct age){0}, &error);
     } while (!listing->err && listing->cursor != 0);
 }
 
@@ -589,7 +590,8 @@ static void ask_items(struct desk_seat *seat, void *arg)
     struct error error;
     do {
         holdings->err =
-            desk_items_of(seat, holdings->user, &holdings->cursor, 5, note_item, holdings, &error);
+            desk_items_of(seat, holdings->user, &holdings->cursor, 5, note_item, holdings,
+                          &(struct age){0}, &error);
     } while (!holdings->err && holdings->cursor != 0);
 }
 

@@ -1,4 +1,5 @@
-/* Names of hosts: which of their addresses are tried, and who waits while they are looked up.
+/* Names of hosts: which of their addresses are tried, and who waits while they are looked up. More
+ * than a connection may hold.
  *
  * The resolver is the test's own: its getaddrinfo() goes before that of libc. */
 /* servers: redis */
@@ -7,6 +8,9 @@
 #include <dlfcn.h>
 #include <netdb.h>
 #include <stdatomic.h>
+
+#include "hot/redis/link.h"
+#include "net/timer.h"
 
 static struct rig rig;
 static char port[8];
@@ -114,9 +118,101 @@ TEST(a_name_that_nobody_knows_is_said)
     hot_close(hot);
 }
 
+/* ---- more than may wait to be sent ---- */
+
+#define OUT_MAX (512u << 10) /* the scripts of a greeting have to fit */
+
+struct alone {
+    struct loop *loop;
+    struct link *link;
+    struct timer *timer;
+    unsigned became_ready;
+    unsigned lost;
+    unsigned answered;
+    unsigned passes;
+};
+
+static void alone_changed(void *arg, struct link *link)
+{
+    struct alone *alone = arg;
+    alone->became_ready += link_is_ready(link);
+}
+
+static void alone_tick(void *arg)
+{
+    struct alone *alone = arg;
+    link_tick(alone->link);
+    link_flush(alone->link);
+    if (++alone->passes > 3000)
+        fail_msg("it does not come to an end");
+}
+
+static void alone_replied(void *arg, struct link *link, const struct redisReply *reply)
+{
+    struct alone *alone = arg;
+    (void)link;
+    alone->lost += !reply;
+    alone->answered += reply && reply->type == REDIS_REPLY_STRING && strcmp(reply->str, "hi") == 0;
+    if (reply)
+        loop_stop(alone->loop);
+}
+
+static void alone_hook(void *arg)
+{
+    struct alone *alone = arg;
+    if (alone->became_ready == 1 && alone->lost == 0) {
+        static char much[OUT_MAX];
+        memset(much, 'x', sizeof(much));
+        /* A command in pieces, as they are put by those who know nothing of limits. */
+        link_put(alone->link, SLICE("*2\r\n$4\r\nECHO\r\n$524288\r\n"));
+        link_put(alone->link, (struct slice){much, sizeof(much)});
+        assert_int_equal(alone->lost, 0); /* nobody is called back in the middle of it */
+        assert_int_equal(alone->became_ready, 1);
+        assert_false(link_is_ready(alone->link));
+        assert_true(link_down_ns(alone->link) < UINT64_C(60000000000));
+        link_put(alone->link, SLICE("\r\n"));
+        link_expect(alone->link, alone_replied, alone);
+        link_put(alone->link, SLICE("*1\r\n$4\r\nPING\r\n"));
+        link_expect(alone->link, alone_replied, alone);
+        link_flush(alone->link);
+        assert_int_equal(alone->lost, 2);
+    } else if (alone->became_ready == 2 && alone->answered == 0) {
+        link_put(alone->link, SLICE("*2\r\n$4\r\nECHO\r\n$2\r\nhi\r\n"));
+        link_expect(alone->link, alone_replied, alone);
+        link_flush(alone->link);
+        alone->became_ready++;
+    }
+}
+
+TEST(who_puts_more_than_may_wait_begins_anew_with_nothing_of_it)
+{
+    struct alone alone = {.loop = loop_new(NULL)};
+    struct link_setup setup = {.loop = alone.loop,
+                               .env = env_system(),
+                               .timeout_ns = UINT64_C(20000000000),
+                               .out_max = OUT_MAX,
+                               .changed = alone_changed,
+                               .arg = &alone};
+    char address[32];
+    snprintf(address, sizeof(address), "127.0.0.1:%s", port);
+    alone.link = link_new(&setup, slice_of(address));
+    alone.timer = timer_new(alone.loop, alone_tick, &alone);
+    struct loop_hook *hook = loop_hook_new(alone.loop, alone_hook, &alone);
+    timer_start(alone.timer, 0, 10);
+    loop_run(alone.loop);
+    assert_int_equal(alone.lost, 2);
+    assert_int_equal(alone.answered, 1);
+    loop_hook_free(hook);
+    timer_free(alone.timer);
+    link_free(alone.link);
+    loop_free(alone.loop);
+}
+
 RUN(cmocka_unit_test_setup_teardown(an_address_where_nobody_listens_is_followed_by_the_next, begin,
                                     end),
     cmocka_unit_test_setup_teardown(localhost_is_found_whatever_it_stands_for, begin, end),
     cmocka_unit_test_setup_teardown(a_resolver_that_does_not_answer_holds_up_nobody_else, begin,
                                     end),
-    cmocka_unit_test_setup_teardown(a_name_that_nobody_knows_is_said, begin, end))
+    cmocka_unit_test_setup_teardown(a_name_that_nobody_knows_is_said, begin, end),
+    cmocka_unit_test_setup_teardown(who_puts_more_than_may_wait_begins_anew_with_nothing_of_it,
+                                    begin, end))

@@ -110,12 +110,19 @@ TEST(too_little_of_something_is_an_outage)
 
 /* ---- the database is not as it should be ---- */
 
+/* The server reads its settings and tells its processes before it takes a new connection, and these
+ * read them before their next statement: when a new connection knows, so do all. */
+static void wait_for_all_to_know(const char *value)
+{
+    wait_for("SHOW default_transaction_read_only", value);
+}
+
 TEST(a_database_that_may_only_be_read_is_an_outage)
 {
     add_one_ok();
     postgres_run(rig->folder, "ALTER SYSTEM SET default_transaction_read_only = on");
     postgres_run(rig->folder, "SELECT pg_reload_conf()");
-    usleep(300000);
+    wait_for_all_to_know("on");
     assert_outage("read-only", 5);
     assert_string_equal(rig_load(rig, "c"), "c value=1");
     PGconn *connection = postgres_connect();
@@ -123,7 +130,7 @@ TEST(a_database_that_may_only_be_read_is_an_outage)
     postgres_run_in(connection, rig->folder, "ALTER SYSTEM RESET default_transaction_read_only");
     postgres_run_in(connection, rig->folder, "SELECT pg_reload_conf()");
     PQfinish(connection);
-    usleep(300000);
+    wait_for_all_to_know("off");
     assert_well_again("c value=2");
 }
 
