@@ -304,7 +304,8 @@ static enum err items_of_user(struct desk_seat *seat, struct slice name, int64_t
 {
     uint64_t cursor = 0;
     (void)time_ms;
-    return desk_items_of(seat, name, &cursor, 10, ignore_item, NULL, error);
+    struct age age = {0};
+    return desk_items_of(seat, name, &cursor, 10, ignore_item, NULL, &age, error);
 }
 
 static enum err scan_for(struct desk_seat *seat, struct slice name, int64_t time_ms,
@@ -312,7 +313,8 @@ static enum err scan_for(struct desk_seat *seat, struct slice name, int64_t time
 {
     uint64_t cursor = 0;
     (void)time_ms;
-    return desk_scan(seat, name, &cursor, 10, ignore_entry, NULL, error);
+    struct age age = {0};
+    return desk_scan(seat, name, &cursor, 10, ignore_entry, NULL, &age, error);
 }
 
 static enum err lives_between(struct desk_seat *seat, struct slice name, int64_t time_ms,
@@ -513,9 +515,8 @@ static void ask_scan(struct desk_seat *seat, void *arg)
     struct listing *listing = arg;
     struct error error;
     do {
-        listing->err =
-            desk_scan(seat, listing->pattern, &listing->cursor, 7, note_entry, listing,
-                      &(struct age){0}, &error);
+        listing->err = desk_scan(seat, listing->pattern, &listing->cursor, 7, note_entry, listing,
+                                 &(struct age){0}, &error);
     } while (!listing->err && listing->cursor != 0);
 }
 
@@ -589,9 +590,8 @@ static void ask_items(struct desk_seat *seat, void *arg)
     struct holdings *holdings = arg;
     struct error error;
     do {
-        holdings->err =
-            desk_items_of(seat, holdings->user, &holdings->cursor, 5, note_item, holdings,
-                          &(struct age){0}, &error);
+        holdings->err = desk_items_of(seat, holdings->user, &holdings->cursor, 5, note_item,
+                                      holdings, &(struct age){0}, &error);
     } while (!holdings->err && holdings->cursor != 0);
 }
 
