@@ -887,7 +887,8 @@ class Changes(Shared):
         answer = self.web.get(f"{path}?since=1000&until=4000000000000&points=2").json
         self.assertEqual([one["value"] for one in answer["values"]], [None, "5"])
         self.assertTrue(answer["complete"])
-        for query in ("", "since=1", "since=5&until=5", "since=1&until=5&points=1", "since=1&until=5&points=501", "since=1&until=5&points=x"):
+        self.assertEqual(self.web.get(f"{path}?since=5&until=4").json["values"], [])
+        for query in ("", "since=1", "since=1&until=5&points=1", "since=1&until=5&points=501", "since=1&until=5&points=x"):
             self.assertEqual(self.web.get(f"{path}?{query}").status, 400, query)
 
     def test_a_pattern_hears_of_all_that_match(self):

@@ -302,12 +302,13 @@ static void write_moment(struct page_job *job, const struct desk_moment *moment)
     HTTP_TEXT(to, "}");
 }
 
-/* Evenly spread, the first at `since`, the last at `until`. */
+/* Evenly spread, the first at `since`, the last at `until`; none if these are the wrong way
+ * round. */
 static void spread_moments(const struct page_job *job, struct desk_moment *moments)
 {
     int64_t first_ms = job->filter.since_ms;
     int64_t span_ms = job->filter.until_ms - first_ms;
-    int64_t steps = job->limit - 1;
+    int64_t steps = (int64_t)job->limit - 1;
     for (int64_t i = 0; i <= steps; i++)
         moments[i] = (struct desk_moment){.time_ms = first_ms + span_ms / steps * i +
                                                      span_ms % steps * i / steps,
@@ -319,7 +320,9 @@ static enum err find_values(struct http_job *base, struct desk_seat *seat, struc
     struct page_job *job = (struct page_job *)base;
     struct desk_moment moments[POINTS_MAX];
     spread_moments(job, moments);
-    enum err err = desk_values_at(seat, http_job_argument(base), moments, job->limit, error);
+    enum err err = ERR_OK;
+    if (job->limit > 0)
+        err = desk_values_at(seat, http_job_argument(base), moments, job->limit, error);
     HTTP_TEXT(&base->text, "{\"id\":");
     http_text_string(&base->text, http_job_argument(base));
     HTTP_TEXT(&base->text, ",\"values\":[");
@@ -357,13 +360,13 @@ void http_counter_values(struct http_call *call)
         !read_time(call, "until", values[1], &filter.until_ms) ||
         !read_points(call, values[2], &points))
         return;
-    if (!values[0].data || !values[1].data || filter.since_ms >= filter.until_ms) {
-        http_call_fail(call, HTTP_PROBLEM_INVALID, "since and a later until are needed");
+    if (!values[0].data || !values[1].data) {
+        http_call_fail(call, HTTP_PROBLEM_INVALID, "since and until are needed");
         return;
     }
     struct page_job *job = new_job(call, find_values, (struct slice){NULL, 0});
     job->filter = filter;
-    job->limit = points;
+    job->limit = filter.since_ms <= filter.until_ms ? points : 0;
     hand_in(call, job);
 }
 

@@ -221,6 +221,50 @@ TEST(a_value_at_a_time_is_the_sum_until_then)
     pipe_free(pipe);
 }
 
+struct moments {
+    struct slice id;
+    struct desk_moment moments[7];
+    enum err err;
+};
+
+static void ask_values_at(struct desk_seat *seat, void *arg)
+{
+    struct moments *asked = arg;
+    struct error error;
+    asked->err = desk_values_at(seat, asked->id, asked->moments, 7, &error);
+}
+
+/* Waits until the clock has moved on. */
+static int64_t next_moment(void)
+{
+    int64_t now = env_wall_ms(env_system());
+    while (env_wall_ms(env_system()) < now + 2)
+        pipe_nap();
+    return now;
+}
+
+TEST(values_at_many_times_are_found_in_one_pass)
+{
+    struct pipe *pipe = pipe_new();
+    struct moments asked = {.id = SLICE("views")};
+    asked.moments[0].time_ms = env_wall_ms(env_system()) - 60000;
+    for (int i = 1; i < 6; i++) {
+        pipe_add(pipe, "views", 10);
+        asked.moments[i].time_ms = next_moment();
+    }
+    asked.moments[6].time_ms = asked.moments[5].time_ms + 3600000;
+    pipe_settle(pipe);
+    pipe_at_desk(pipe, ask_values_at, &asked);
+    assert_int_equal(asked.err, ERR_OK);
+    for (int i = 0; i < 7; i++) {
+        assert_true(asked.moments[i].is_known);
+        assert_int_equal(asked.moments[i].exists, i > 0);
+        assert_int_equal(asked.moments[i].value.small, i == 6 ? 50 : 10 * i);
+        number_done(&asked.moments[i].value);
+    }
+    pipe_free(pipe);
+}
+
 /* --- what makes no sense --- */
 
 /* One question, about an id, a user or a pattern, and at a time, whatever it needs of these. */
@@ -280,6 +324,16 @@ static enum err its_value_at(struct desk_seat *seat, struct slice name, int64_t 
     struct number value = number_of(0);
     enum err err = desk_value_at(seat, name, time_ms, &value, error);
     number_done(&value);
+    return err;
+}
+
+static enum err its_values_at(struct desk_seat *seat, struct slice name, int64_t time_ms,
+                              struct error *error)
+{
+    struct desk_moment moments[2] = {{.time_ms = 0}, {.time_ms = time_ms}};
+    enum err err = desk_values_at(seat, name, moments, 2, error);
+    for (int i = 0; i < 2; i++)
+        number_done(&moments[i].value);
     return err;
 }
 
@@ -385,6 +439,10 @@ TEST(a_question_that_makes_no_sense_is_refused_with_a_text)
         {its_value_at, SLICE(""), 1, ERR_INVALID, "the id is empty"},
         {its_value_at, long_id, 1, ERR_TOO_LARGE, "an id of 257 bytes"},
         {its_value_at, SLICE("a"), INT64_MAX, ERR_INVALID, "a time is 0 to 253402300799999"},
+        {its_values_at, SLICE(""), 1, ERR_INVALID, "the id is empty"},
+        {its_values_at, long_id, 1, ERR_TOO_LARGE, "an id of 257 bytes"},
+        {its_values_at, SLICE("a"), INT64_MAX, ERR_INVALID, "a time is 0 to 253402300799999"},
+        {its_values_at, SLICE("a"), -1, ERR_INVALID, "a time is 0 to"},
         {its_value_at, SLICE("a"), LIMIT_TIME_MS + 1, ERR_INVALID, "a time is 0 to"},
         {its_value_at, SLICE("a"), -1, ERR_INVALID, "a time is 0 to"},
         {its_value_at, SLICE("a"), INT64_MIN, ERR_INVALID, "a time is 0 to"},
@@ -423,6 +481,8 @@ TEST(at_its_limits_a_question_is_answered)
         {its_value_at, {name, LIMIT_ID_BYTES}, 0, ERR_NOT_FOUND, ""},
         {its_value_at, {name, LIMIT_ID_BYTES}, LIMIT_TIME_MS, ERR_NOT_FOUND, ""},
         {its_value_at, SLICE("views"), LIMIT_TIME_MS, ERR_OK, ""},
+        {its_values_at, {name, LIMIT_ID_BYTES}, LIMIT_TIME_MS, ERR_OK, ""},
+        {its_values_at, SLICE("views"), LIMIT_TIME_MS, ERR_OK, ""},
         {its_past, {name, LIMIT_ID_BYTES}, 0, ERR_OK, ""},
         {past_of_user, {name, LIMIT_USER_BYTES}, 0, ERR_OK, ""},
         {past_of_user, SLICE(""), 0, ERR_OK, ""},
@@ -437,50 +497,6 @@ TEST(at_its_limits_a_question_is_answered)
         struct asked asked = {.what = &all[i]};
         pipe_at_desk(pipe, ask_nonsense, &asked);
         assert_int_equal(asked.err, all[i].expected);
-    }
-    pipe_free(pipe);
-}
-
-struct moments {
-    struct slice id;
-    struct desk_moment moments[7];
-    enum err err;
-};
-
-static void ask_values_at(struct desk_seat *seat, void *arg)
-{
-    struct moments *asked = arg;
-    struct error error;
-    asked->err = desk_values_at(seat, asked->id, asked->moments, 7, &error);
-}
-
-/* Waits until the clock has moved on. */
-static int64_t next_moment(void)
-{
-    int64_t now = env_wall_ms(env_system());
-    while (env_wall_ms(env_system()) < now + 2)
-        pipe_nap();
-    return now;
-}
-
-TEST(values_at_many_times_are_found_in_one_pass)
-{
-    struct pipe *pipe = pipe_new();
-    struct moments asked = {.id = SLICE("views")};
-    asked.moments[0].time_ms = env_wall_ms(env_system()) - 60000;
-    for (int i = 1; i < 6; i++) {
-        pipe_add(pipe, "views", 10);
-        asked.moments[i].time_ms = next_moment();
-    }
-    asked.moments[6].time_ms = asked.moments[5].time_ms + 3600000;
-    pipe_settle(pipe);
-    pipe_at_desk(pipe, ask_values_at, &asked);
-    assert_int_equal(asked.err, ERR_OK);
-    for (int i = 0; i < 7; i++) {
-        assert_true(asked.moments[i].is_known);
-        assert_int_equal(asked.moments[i].exists, i > 0);
-        assert_int_equal(asked.moments[i].value.small, i == 6 ? 50 : 10 * i);
-        number_done(&asked.moments[i].value);
     }
     pipe_free(pipe);
 }
@@ -626,9 +642,9 @@ RUN(cmocka_unit_test(a_job_is_run_and_its_end_is_told),
     cmocka_unit_test(a_recount_is_the_value_hot_or_cold),
     cmocka_unit_test(events_come_newest_first_over_segments_and_pages),
     cmocka_unit_test(a_value_at_a_time_is_the_sum_until_then),
+    cmocka_unit_test(values_at_many_times_are_found_in_one_pass),
     cmocka_unit_test(a_question_that_makes_no_sense_is_refused_with_a_text),
     cmocka_unit_test(at_its_limits_a_question_is_answered),
-    cmocka_unit_test(values_at_many_times_are_found_in_one_pass),
     cmocka_unit_test(a_scan_shows_everything_once_with_its_value_of_now_hot_or_cold),
     cmocka_unit_test(what_was_deleted_is_not_shown),
     cmocka_unit_test(a_users_items_are_those_held_now))
