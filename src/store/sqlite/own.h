@@ -77,6 +77,7 @@ struct sqlite_store {
     dev_t device;                        /* of the file that is open */
     ino_t inode;
     _Atomic int64_t damaged_page; /* whoever has met it; 0 = none */
+    bool is_carried;              /* all of the WAL is in the file */
     int64_t checked_page;         /* up to here the file was read and checked: rest() */
     _Atomic uint64_t generation;  /* grows whenever the file is opened anew: readers follow */
 

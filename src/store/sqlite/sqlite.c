@@ -31,6 +31,7 @@ static int note_wal(void *arg, sqlite3 *handle, const char *name, int pages)
     (void)name;
     struct sqlite_store *store = arg;
     atomic_store(&store->wal_pages, pages);
+    store->is_carried = false;
     return SQLITE_OK;
 }
 
@@ -138,6 +139,7 @@ static enum err connect_file(struct sqlite_store *store, struct error *error)
     }
     if (watches_file(store))
         checksum_mark_open(store->options.path, true);
+    store->is_carried = false; /* a WAL that was left behind */
     sqlite3_wal_hook(store->db.handle, note_wal, store);
     atomic_fetch_add(&store->generation, 1);
     return ERR_OK;
@@ -267,8 +269,9 @@ static enum err check_damage(struct sqlite_store *store, struct error *error)
     return err;
 }
 
-/* Some pages more, round and round: what nobody reads may be damaged for long before it is
- * needed. */
+/* Some pages more, round and round: what nobody reads may be damaged for long before it is needed.
+ * A page that was torn while it was carried over, when the power went, is no damage: the WAL still
+ * has it, and it is carried over first. */
 static enum err check_some(struct sqlite_store *store, struct error *error)
 {
     if (store->checked_page == 0)
@@ -406,8 +409,10 @@ enum err store_checkpoint(struct sqlite_store *store, bool truncate, struct erro
             disconnect(store, code);
         return err;
     }
-    if (left == done)
+    if (left == done) {
         atomic_store(&store->wal_pages, 0);
+        store->is_carried = true;
+    }
     return ERR_OK;
 }
 

@@ -495,7 +495,7 @@ enum err sqlite_rest(struct store *base, struct error *error)
 {
     struct sqlite_store *store = store_of(base);
     enum err err = store_ready(store, error);
-    if (!err && atomic_load(&store->wal_pages) > 0)
+    if (!err && !store->is_carried)
         err = store_checkpoint(store, false, error);
-    return err ? err : store_check_some(store, error);
+    return err || !store->is_carried ? err : store_check_some(store, error);
 }
