@@ -729,10 +729,9 @@ TEST(the_number_of_shards_follows_the_hand)
         assert_int_equal(hot_reshard(rig.hot, SLICE("v/like"), shards, rig.now_ms), ERR_OK);
         assert_int_equal(describe("a").shards, shards);
         assert_int_equal(describe("v").shards, shards);
-        if (shards > 1) {
-            assert_string_equal(describe("a").reason, "asked for by hand");
-            assert_int_equal(describe("v").changed_ms, rig.now_ms);
-        }
+        assert_string_equal(describe("a").reason, "asked for by hand");
+        assert_string_equal(describe("v").reason, "asked for by hand");
+        assert_int_equal(describe("v").changed_ms, rig.now_ms);
         rig_run(&rig, shards % 4, (struct op[]){add("a", 1), react("v", user_name(shards), LIKE)},
                 2);
     }

@@ -9,8 +9,10 @@
 
 #include <signal.h>
 
+#include "base/bell.h"
 #include "base/hash.h"
 #include "hot/redis/layer.h"
+#include "hot/redis/run_own.h"
 
 #define WAIT_MS 60000u
 
@@ -153,12 +155,21 @@ static struct op read_exactly(const char *id)
     return rig_ask(&rig, op);
 }
 
-static void create_counter(const char *id, enum policy policy)
+/* Returns how much was added: shards of every primary have some of it, and latencies are known. One
+ * that is slow for a while is left out by the least loaded at first. */
+static int64_t create_counter(const char *id, enum policy policy)
 {
     struct op_create as = {.shards = 12, .policy = policy};
+    int64_t added = 0;
+    uint64_t met = 0;
     assert_int_equal(write_at_last(create(id, &as)).code, ERR_OK);
-    for (unsigned i = 0; i < 60; i++) /* every shard was written to, and latencies are known */
-        assert_int_equal(write_at_last(add(id, 1)).code, ERR_OK);
+    for (; added < 60 || met != (UINT64_C(1) << layer_primaries(layer_of(rig.hot))) - 1; added++) {
+        struct op op = write_at_last(add(id, 1));
+        assert_int_equal(op.code, ERR_OK);
+        assert_true(added < 100000);
+        met |= UINT64_C(1) << layer_primary_of(layer_of(rig.hot), op.cell);
+    }
+    return added;
 }
 
 /* A home cell that is on another primary, so that only shards are in trouble and not the map. */
@@ -204,9 +215,9 @@ static void write_in_turn(const char *const ids[3], unsigned rounds, unsigned pr
 TEST(a_slow_primary_is_avoided_by_the_least_loaded_and_by_no_others)
 {
     static const char *const ids[3] = {"at random", "in turn", "least loaded"};
-    create_counter(ids[0], POLICY_RANDOM);
-    create_counter(ids[1], POLICY_ROUND_ROBIN);
-    create_counter(ids[2], POLICY_LEAST_LOADED);
+    int64_t added[3] = {create_counter(ids[0], POLICY_RANDOM),
+                        create_counter(ids[1], POLICY_ROUND_ROBIN),
+                        create_counter(ids[2], POLICY_LEAST_LOADED)};
     unsigned cell = other_primary(ids[2]);
     unsigned primary = layer_primary_of(layer_of(rig.hot), cell);
     struct server slow = server_of(cell);
@@ -223,7 +234,7 @@ TEST(a_slow_primary_is_avoided_by_the_least_loaded_and_by_no_others)
     assert_true(met[0] >= 7 && met[1] >= 13); /* of 50, where a third would be 17 */
     assert_true(met[2] <= 7);
     for (unsigned i = 0; i < 3; i++)
-        assert_int_equal(read_exactly(ids[i]).value.small, 60 + 60);
+        assert_int_equal(read_exactly(ids[i]).value.small, added[i] + 60);
     redisFree(slow.redis);
 }
 
@@ -231,9 +242,9 @@ TEST(a_slow_primary_is_avoided_by_the_least_loaded_and_by_no_others)
 
 TEST(the_least_loaded_leave_a_silent_primary_alone_and_its_totals_grow_old)
 {
-    create_counter("silent", POLICY_LEAST_LOADED);
+    int64_t added = create_counter("silent", POLICY_LEAST_LOADED);
     struct op op = read_exactly("silent");
-    assert_int_equal(op.value.small, 60);
+    assert_int_equal(op.value.small, added);
     assert_int_equal(op.shards_missing, 0);
     unsigned cell = other_primary("silent");
     struct server silent = server_of(cell);
@@ -245,7 +256,7 @@ TEST(the_least_loaded_leave_a_silent_primary_alone_and_its_totals_grow_old)
         op = rig_ask(&rig, get("silent"));
     assert_int_equal(op.code, ERR_OK);
     assert_true(op.shards_missing > 0 && op.shards_missing < 12);
-    assert_int_equal(op.value.small, 60);                      /* their last word, */
+    assert_int_equal(op.value.small, added);                   /* their last word, */
     assert_true(op.as_of_ms > 0 && op.as_of_ms <= stopped_ms); /* of before */
 
     int64_t known_ms = op.as_of_ms;
@@ -254,7 +265,7 @@ TEST(the_least_loaded_leave_a_silent_primary_alone_and_its_totals_grow_old)
         refused += rig_ask(&rig, add("silent", 1)).code != ERR_OK;
     assert_true(refused <= 2); /* were on their way there when nobody knew */
 
-    int64_t all = 60 + 40 - (int64_t)refused;
+    int64_t all = added + 40 - (int64_t)refused;
     do {
         usleep(20000);
         op = rig_ask(&rig, get("silent"));
@@ -269,7 +280,7 @@ TEST(the_least_loaded_leave_a_silent_primary_alone_and_its_totals_grow_old)
         op = read_exactly("silent");
     while ((op.code || op.shards_missing > 0) && now_ms() < until_ms);
     assert_int_equal(op.shards_missing, 0);
-    assert_true(op.value.small >= all && op.value.small <= 60 + 40);
+    assert_true(op.value.small >= all && op.value.small <= added + 40);
     redisFree(silent.redis);
 }
 
@@ -278,6 +289,7 @@ TEST(the_least_loaded_leave_a_silent_primary_alone_and_its_totals_grow_old)
 struct reader {
     pthread_t thread;
     unsigned worker;
+    int64_t value;
     unsigned wrong;
 };
 
@@ -289,8 +301,31 @@ static void *read_some(void *arg)
         ops[i] = get("read by many");
     rig_run(&rig, reader->worker, ops, 8);
     for (unsigned i = 0; i < 8; i++)
-        reader->wrong += ops[i].code != ERR_OK || ops[i].value.small != 60;
+        reader->wrong += ops[i].code != ERR_OK || ops[i].value.small != reader->value;
     return NULL;
+}
+
+struct counting {
+    struct bell bell;
+    uint64_t batches;
+};
+
+static void count_batches(void *arg)
+{
+    struct counting *counting = arg;
+    counting->batches = layer_of(rig.hot)->runs->batches;
+    bell_ring(&counting->bell);
+}
+
+/* Those that the layer's thread has begun with. */
+static uint64_t batches_so_far(void)
+{
+    struct counting counting = {.batches = 0};
+    bell_init(&counting.bell);
+    assert_true(layer_post(layer_of(rig.hot), count_batches, &counting));
+    bell_wait(&counting.bell, UINT64_MAX);
+    bell_done(&counting.bell);
+    return counting.batches;
 }
 
 /* How often a server was asked what a cell has of the id, by what it has told until now. */
@@ -313,20 +348,24 @@ static unsigned count_asked(redisContext *monitor, const struct server *server, 
 
 TEST(readers_who_come_at_once_share_what_the_shards_are_asked)
 {
-    create_counter("read by many", POLICY_ROUND_ROBIN);
-    assert_int_equal(read_exactly("read by many").value.small, 60);
+    int64_t added = create_counter("read by many", POLICY_ROUND_ROBIN);
+    assert_int_equal(read_exactly("read by many").value.small, added);
     unsigned home = layer_home(hash_stable(SLICE("read by many")));
     struct server server = server_of(home);
     usleep(1000000); /* nobody reads it: what is known of it is too old for an answer */
     struct server watched = server_of(home);
     ask_server(watched.redis, "MONITOR");
     stop_server(&server);
+    uint64_t before = batches_so_far();
     struct reader readers[RIG_WORKERS_MAX];
     for (unsigned i = 0; i < RIG_WORKERS_MAX; i++) {
-        readers[i] = (struct reader){.worker = i};
+        readers[i] = (struct reader){.worker = i, .value = added};
         assert_int_equal(pthread_create(&readers[i].thread, NULL, read_some, &readers[i]), 0);
     }
-    usleep(200000);
+    for (unsigned i = 0; batches_so_far() < before + RIG_WORKERS_MAX; i++) {
+        assert_true(i < WAIT_MS);
+        usleep(1000);
+    }
     let_go_on();
     for (unsigned i = 0; i < RIG_WORKERS_MAX; i++) {
         pthread_join(readers[i].thread, NULL);

@@ -265,8 +265,7 @@ static void take_describe(struct reading *reading, struct op *op)
 {
     struct slice type = take_word(reading);
     struct op_describe *describe = op->describe;
-    *describe = (struct op_describe){.home = reading->verdict->cell,
-                                     .reason = heat_reason_text(HEAT_UNCHANGED)};
+    *describe = (struct op_describe){.home = reading->verdict->cell};
     describe->is_item = type.size == 1 && type.data[0] != 'c';
     describe->incarnation = (uint32_t)take_unsigned(reading);
     describe->shards_asked = (uint32_t)take_unsigned(reading);
@@ -277,6 +276,10 @@ static void take_describe(struct reading *reading, struct op *op)
     describe->idle_s = (uint32_t)take_unsigned(reading);
     describe->deadline_ms = take_number(reading);
     describe->written_ms = take_number(reading) / 1000 * 1000;
+    uint64_t reason = take_unsigned(reading);
+    describe->reason = heat_reason_text(
+        reason < HEAT_REASON_COUNT ? (enum heat_reason)reason : HEAT_UNCHANGED);
+    describe->changed_ms = take_number(reading);
 }
 
 /* A page of members. True: there is more to be asked for to fill it. */

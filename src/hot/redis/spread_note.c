@@ -1,6 +1,9 @@
-/* spread_note.c - what the answers to writes tell of their pieces, and so of the sum. */
+/* spread_note.c - what the answers to writes tell of their pieces, and so of the sum. And what home
+ * is told of a fold. */
 #include <string.h>
 
+#include "base/hash.h"
+#include "hot/redis/ask.h"
 #include "hot/redis/spread_own.h"
 
 void spreads_note_counts(struct layer *layer, const struct op *op, unsigned cell,
@@ -63,4 +66,23 @@ void spreads_note_write(struct layer *layer, struct op *op, unsigned cell)
         number_done(&op->value);
         op->value = total.value;
     }
+}
+
+/* ---- a fold ---- */
+
+static void ignore_reply(void *arg, const struct redisReply *reply)
+{
+    (void)arg, (void)reply;
+}
+
+void spread_note_folded(struct layer *layer, struct slice id, enum heat_reason reason)
+{
+    struct call call;
+    call_init(&call, layer, layer_home(hash_stable(id)), SCRIPT_LOOK);
+    call_key_of(&call, "r", id);
+    call_arg_text(&call, "folded");
+    call_arg_number(&call, reason);
+    call_arg_number(&call, (uint64_t)env_wall_ms(layer->env));
+    (void)ask(&call, ignore_reply, NULL); /* what it says is for people */
+    call_done(&call);
 }

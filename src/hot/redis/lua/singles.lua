@@ -306,13 +306,13 @@ local function make_generic()
         return code, changed, held, value, record.deadline .. ' '
     end
 
-    does[73] = function(_, _, record, _, _, _, kind) -- describe
+    does[73] = function(_, key, record, _, _, _, kind) -- describe
         if missing(record, kind) then
             return 'n'
         end
         local code, changed, held, value = ok(false)
         return code, changed, held, value, concat({ record.t, record.i, options(record), record.wrote,
-            '' }, ' ')
+            call('HGET', key, '.ch') or '0 0', '' }, ' ')
     end
 
     does[79] = function(_, key, record) -- counts

@@ -56,8 +56,16 @@ TEST(a_deadlock_is_tried_again)
     assert_int_equal(attempt.err, ERR_OK);
     assert_string_equal(rig_load(rig, "a"), "a value=2");
     assert_string_equal(rig_load(rig, "b"), "b value=2");
-    usleep(1100000); /* figures are told once a second */
-    add_one_ok();
+    /* The store's connection tells its figures at its next statement that is a second after the last
+     * time, or when it has been idle for ten. */
+    for (int i = 0; i < 600 && strcmp(postgres_ask(rig->folder, "SELECT deadlocks > 0 FROM "
+                                                                "pg_stat_database WHERE datname = "
+                                                                "current_database()"),
+                                      "t") != 0;
+         i++) {
+        add_one_ok();
+        usleep(50000);
+    }
     wait_for("SELECT deadlocks > 0 FROM pg_stat_database WHERE datname = "
              "current_database()",
              "t");

@@ -153,7 +153,7 @@ static inline void assert_well_again(const char *value)
 
 static inline void wait_for(const char *sql, const char *answer)
 {
-    for (int i = 0; i < 200; i++) {
+    for (int i = 0; i < 3000; i++) {
         if (strcmp(postgres_ask(rig->folder, sql), answer) == 0)
             return;
         usleep(20000);
