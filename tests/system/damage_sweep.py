@@ -32,7 +32,7 @@ import time
 
 import tallyd
 
-STORE_IS_CHECKED = False  # pages and rows of the store carry no checksum: what it loses is counted
+STORE_IS_CHECKED = True  # pages and rows of the store carry no checksum: what it loses is counted
 FLAGS = ("--segment-size", "64KiB", "--workers", "1", "--log-verify", "4GiB", "--audit-every", "0")
 HEADER_BYTES = 4096
 GROUP_HEADER_BYTES = 64
