@@ -189,9 +189,9 @@ void event_done(struct event *event);
 
 /* Takes the user out of the section, in place: what a log's scrub does to erase a
  * user. That is out of the user's reactions, and out of keys and regions of all events
- * that have the name in them (a number, or a name of less than three bytes: as a word). The section stays a section of the same size and the same
- * counts. Says how many events it has changed. ERR_CORRUPT when the section cannot
- * be read: its events up to there are done. */
+ * that have the name in them (a number, or a name of less than three bytes: as a word). The section
+ * stays a section of the same size and the same counts. Says how many events it has changed.
+ * ERR_CORRUPT when the section cannot be read: its events up to there are done. */
 enum err section_erase(char *section, size_t size, struct slice user, uint64_t *ret_changed,
                        struct error *error);
 

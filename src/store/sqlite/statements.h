@@ -92,7 +92,7 @@
     X(SQL_GONE_THIN, "DELETE FROM entries WHERE type=2 AND updated_ms<?1")                         \
     /* lives of units */                                                                           \
     X(SQL_LIFE_ADD,                                                                                \
-      "INSERT INTO count_events VALUES(NULL, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)")            \
+      "INSERT INTO count_events VALUES(NULL, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, NULL)")      \
     X(SQL_LIFE_DONE,                                                                               \
       "UPDATE count_events SET state=?2, processed_ms=?3, next_ms=NULL, delta=?4, reason=NULL "    \
       "WHERE row=?1")                                                                              \
