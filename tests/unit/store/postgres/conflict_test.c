@@ -56,19 +56,15 @@ TEST(a_deadlock_is_tried_again)
     assert_int_equal(attempt.err, ERR_OK);
     assert_string_equal(rig_load(rig, "a"), "a value=2");
     assert_string_equal(rig_load(rig, "b"), "b value=2");
-    /* The store's connection tells its figures at its next statement that is a second after the last
+    /* The store's connection tells its figures with a statement that comes a second after the last
      * time, or when it has been idle for ten. */
-    for (int i = 0; i < 600 && strcmp(postgres_ask(rig->folder, "SELECT deadlocks > 0 FROM "
-                                                                "pg_stat_database WHERE datname = "
-                                                                "current_database()"),
-                                      "t") != 0;
-         i++) {
+    const char *told = "SELECT deadlocks > 0 FROM pg_stat_database WHERE datname = "
+                       "current_database()";
+    for (int i = 0; i < 600 && strcmp(postgres_ask(rig->folder, told), "t") != 0; i++) {
         add_one_ok();
         usleep(50000);
     }
-    wait_for("SELECT deadlocks > 0 FROM pg_stat_database WHERE datname = "
-             "current_database()",
-             "t");
+    wait_for(told, "t");
 }
 
 /* Fails so often with this state, whatever is written, then no more. */
