@@ -58,11 +58,12 @@ void total_forget(struct spread_entry *entry)
     number_done(&entry->sum.value);
 }
 
-/* A piece that is just being made has nothing. */
+/* A piece that is just being made has nothing; if it answers as one, nodes that remember an older
+ * map may have counted there already. */
 static uint64_t cells_that_count(const struct spread_entry *entry)
 {
     uint64_t joining = entry->map.change == MAP_JOIN ? entry->map.slices : 0;
-    return entry->map.cells & ~joining;
+    return entry->map.cells & ~(joining & entry->missing);
 }
 
 static void add_part(struct spread_sum *sum, const struct spread_entry *entry,
