@@ -32,6 +32,17 @@ static const char *const bug_names[NODES_BUG_COUNT] = {
     [NODES_BUG_NO_OTHERS] = "the log does not say that somebody else has appended",
     [NODES_BUG_NO_ENDED] = "a cell that was opened elsewhere stays open",
     [NODES_BUG_NO_GIVEN] = "the store does not say which epochs it has given",
+    [NODES_BUG_MADE_AGAIN] = "a piece that was lost is made again, empty",
+    [NODES_BUG_SERVE_EARLY] = "a cell serves before home's map names it",
+    [NODES_BUG_COPY_RELEASED] = "slices are copied once more from where they were released",
+    [NODES_BUG_COPY_REOPENED] = "slices are adopted though their source was reopened",
+    [NODES_BUG_FORGET_MAP] = "a home that lost its maps is opened while its pieces serve",
+    [NODES_BUG_NO_WAIT_HOME] = "what home's map says is done before the log has it",
+    [NODES_BUG_SHARD_IS_ZERO] = "a shard that is missing has counted nothing",
+    [NODES_BUG_STOP_AT_ONCE] = "counts go home before the log has that they were stopped",
+    [NODES_BUG_DISSOLVE_EARLY] = "a whole is loaded before the store has what its pieces wrote",
+    [NODES_BUG_ADOPT_AGAIN] = "a cell that was opened anew adopts what was given up",
+    [NODES_BUG_LATE_AT_HOME] = "a late mover works on a home that was loaded anew",
 };
 
 const char *nodes_bug_name(enum nodes_bug bug)
@@ -71,10 +82,13 @@ static void print_counts(uint64_t seeds, const struct nodes_counts *all, double 
            " with an unknown end, %" PRIu64 " replies lost\n",
            all->strong, all->weak, all->unknown, all->lost_replies);
     printf("%" PRIu64 " failovers, %" PRIu64 " empty restarts, %" PRIu64 " cells moved, %" PRIu64
-           " cells opened (%" PRIu64 " kept), %" PRIu64 " loads, %" PRIu64 " drops, %" PRIu64
-           " slices moved\n",
+           " cells opened (%" PRIu64 " kept), %" PRIu64 " loads, %" PRIu64 " drops\n",
            all->failovers, all->empties, all->migrations, all->opened, all->kept, all->loads,
-           all->drops, all->moves);
+           all->drops);
+    printf("%" PRIu64 " movers took %" PRIu64 " steps, %" PRIu64 " died, %" PRIu64
+           " moves undone, %" PRIu64 " things dissolved, %" PRIu64 " ops sent away by old maps\n",
+           all->movers, all->mover_steps, all->movers_died, all->movers_undone, all->dissolved,
+           all->old_maps);
     printf("%" PRIu64 " servers replaced in their sleep, %" PRIu64 " writes that they took then\n",
            all->replaced, all->ghost_writes);
     printf("%" PRIu64 " nodes killed, %" PRIu64 " failovers of the store, %" PRIu64
@@ -126,11 +140,13 @@ static int find_planted(void)
     int missed = 0;
     for (unsigned bug = 1; bug < NODES_BUG_COUNT; bug++) {
         uint64_t seed = 1;
+        double began_s = now_s();
         struct nodes_result result = {.failed = false};
         while (seed <= PLANTED_SEEDS && run_seed(seed, (enum nodes_bug)bug, false, &result))
             seed++;
         if (result.failed)
-            printf("found at seed %" PRIu64 ": %s (%s)\n", seed, bug_names[bug], result.violation);
+            printf("found at seed %" PRIu64 " in %.1f s: %s (%s)\n", seed, now_s() - began_s,
+                   bug_names[bug], result.violation);
         else
             printf("NOT FOUND: %s\n", bug_names[bug]);
         missed += !result.failed;

@@ -24,9 +24,12 @@
 #include "core/sequence.h"
 #include "flow/aggregator.h"
 #include "flow/relay.h"
+#include "sim/nodes/nodes_check.h"
 #include "sim/nodes/nodes_clients.h"
 #include "sim/nodes/nodes_log.h"
+#include "sim/nodes/nodes_movers.h"
 #include "sim/nodes/nodes_redis.h"
+#include "sim/nodes/nodes_routes.h"
 #include "sim/nodes/nodes_store.h"
 
 #define LOADS          6u
@@ -50,7 +53,8 @@ struct loading {
     bool is_active;
     bool has_rows;
     unsigned cell;
-    unsigned piece;
+    unsigned thing;
+    unsigned slice; /* or WHOLE */
     uint64_t token;
     struct store_rows rows;
 };
@@ -63,6 +67,8 @@ struct rates {
     unsigned empty;
     unsigned migrate;
     unsigned move;
+    unsigned mover_death; /* of its steps */
+    unsigned mover_pause;
     unsigned drop;
     unsigned kill;
     unsigned log_down;
@@ -83,6 +89,8 @@ struct world {
     struct store_model store;
     struct node nodes[NODES];
     struct clients clients;
+    struct movers movers;
+    struct routes routes;
     struct loading loads[LOADS];
     uint64_t saved[LIMIT_CELLS]; /* as nodes believe */
     struct rates rates;
@@ -171,6 +179,7 @@ static void start_node(struct world *world, unsigned number)
     node->life++;
     node->calls = 0;
     memset(node->again, 0, sizeof(node->again));
+    routes_forget_node(&world->routes, number);
     node->log = log_model_open(&world->log, number);
     node->relay = relay_new(&(struct relay_options){
         .env = &world->env,
@@ -210,21 +219,28 @@ static bool is_gone(const struct world *world, const struct intent *intent)
 
 /* --- loading --- */
 
-static void want_piece(struct world *world, unsigned piece)
+static void want(struct world *world, unsigned cell, unsigned thing, unsigned slice)
 {
     for (unsigned i = 0; i < LOADS; i++) {
         struct loading *loading = &world->loads[i];
         if (loading->is_active)
             continue;
-        uint64_t token = redis_begin_load(&world->redis, piece, &loading->cell);
+        uint64_t token = redis_begin_load(&world->redis, cell, thing, slice);
         if (token == 0)
             return;
-        loading->is_active = true;
-        loading->has_rows = false;
-        loading->piece = piece;
-        loading->token = token;
+        *loading = (struct loading){
+            .is_active = true, .cell = cell, .thing = thing, .slice = slice, .token = token};
         return;
     }
+}
+
+/* The record, or a slice of it. */
+static void want_cold(struct world *world, unsigned cell, unsigned thing, unsigned slice)
+{
+    if (cell == home_of(thing))
+        want(world, cell, thing, WHOLE);
+    if (is_item(thing))
+        want(world, cell, thing, slice);
 }
 
 static void go_on_loading(struct world *world)
@@ -240,34 +256,54 @@ static void go_on_loading(struct world *world)
         return;
     }
     loading->is_active = false;
-    redis_load(&world->redis, loading->cell, loading->piece, loading->token, &loading->rows);
+    redis_load(&world->redis, loading->cell, loading->thing, loading->slice, loading->token,
+               &loading->rows);
     world->result->counts.loads++;
 }
 
 /* --- users --- */
 
-/* Does the call of another stand in the way? */
-static bool must_wait(const struct world *world, const struct intent *intent, unsigned piece)
+/* Where the intent goes by what its node remembers; a repetition goes where it went. */
+static void aim(struct world *world, struct intent *intent, unsigned thing, unsigned slice)
 {
-    unsigned cell = intent->state == INTENT_AGAIN ? intent->cell : world->redis.owner[piece];
-    const struct intent *again = world->nodes[intent->node].again[cell];
+    if (intent->state == INTENT_AGAIN)
+        return;
+    if (chance(world, 3))
+        world->routes.of[intent->node][thing].has_map = false;
+    intent->cell = routes_cell(&world->routes, intent->node, thing, slice, &intent->known);
+}
+
+/* Does the call of another stand in the way? */
+static bool must_wait(const struct world *world, const struct intent *intent)
+{
+    const struct intent *again = world->nodes[intent->node].again[intent->cell];
     return again && again != intent;
 }
 
 /* By the node that the intent is on, with the next number of its calls. */
-static struct caller caller_of(struct world *world, struct intent *intent, unsigned piece)
+static struct caller caller_of(struct world *world, struct intent *intent)
 {
     struct node *node = &world->nodes[intent->node];
     bool is_again = intent->state == INTENT_AGAIN;
     if (!is_again) {
         intent->life = node->life;
         intent->call = ++node->calls;
-        intent->cell = world->redis.owner[piece];
         intent->epoch = redis_epoch(&world->redis, intent->node, intent->cell);
     }
     node->again[intent->cell] = NULL;
     return (struct caller){intent->node, intent->life,  intent->call,
                            intent->cell, intent->epoch, is_again};
+}
+
+/* The map is read again, sooner or later. */
+static void was_sent_away(struct world *world, unsigned node, unsigned thing, unsigned slice,
+                          unsigned cell)
+{
+    world->result->counts.old_maps++;
+    if (chance(world, 300))
+        return;
+    if (routes_met_moved(&world->routes, node, thing, slice, cell))
+        movers_dissolve(&world->movers, node, world->nodes[node].life, thing);
 }
 
 static uint64_t ticket_of(struct world *world, const struct intent *intent, unsigned cell,
@@ -279,7 +315,7 @@ static uint64_t ticket_of(struct world *world, const struct intent *intent, unsi
 }
 
 /* The reply has come, or not. True: the intent is done in the hot layer. */
-static bool take_reply(struct world *world, struct intent *intent, unsigned piece,
+static bool take_reply(struct world *world, struct intent *intent, unsigned thing, unsigned slice,
                        struct reply reply)
 {
     if (reply.answer == ANSWER_DONE && chance(world, world->rates.lost_reply)) {
@@ -304,7 +340,9 @@ static bool take_reply(struct world *world, struct intent *intent, unsigned piec
         intent->may_be_done = true;
     intent->state = INTENT_SENDS;
     if (reply.answer == ANSWER_COLD)
-        want_piece(world, piece);
+        want_cold(world, intent->cell, thing, slice);
+    if (reply.answer == ANSWER_MOVED)
+        was_sent_away(world, intent->node, thing, slice, intent->cell);
     return false;
 }
 
@@ -366,12 +404,16 @@ static void go_on_reacting(struct world *world, unsigned item, unsigned user)
         intent->node = some_node(world); /* the user tries another node, with a new call */
         intent->state = INTENT_SENDS;
     }
-    unsigned piece = piece_of_item(item, slice_of_user(user));
-    if (!world->nodes[intent->node].alive || must_wait(world, intent, piece))
+    unsigned slice = slice_of_user(user);
+    if (!world->nodes[intent->node].alive)
         return;
-    struct caller from = caller_of(world, intent, piece);
-    struct reply reply = redis_react(&world->redis, from, item, user, intent->wanted);
-    if (take_reply(world, intent, piece, reply))
+    aim(world, intent, item, slice);
+    if (must_wait(world, intent))
+        return;
+    struct caller from = caller_of(world, intent);
+    struct reply reply =
+        redis_react(&world->redis, from, intent->known, item, user, intent->wanted);
+    if (take_reply(world, intent, item, slice, reply))
         say(world, "i%u u%u %u: done in cell %u, %" PRIu64 "-%" PRIu64 ", ticket %" PRIu64, item,
             user, intent->wanted, intent->cell, sequence_epoch(reply.sequence),
             sequence_n(reply.sequence), intent->ticket);
@@ -413,12 +455,13 @@ static void go_on_adding(struct world *world, unsigned counter)
         intent->state = INTENT_NONE;
         return;
     }
-    unsigned piece = piece_of_counter(counter);
-    if (must_wait(world, intent, piece))
+    unsigned turn = (unsigned)below(world, SLICES);
+    aim(world, intent, ITEMS + counter, turn);
+    if (must_wait(world, intent))
         return;
-    struct caller from = caller_of(world, intent, piece);
-    struct reply reply = redis_add(&world->redis, from, counter, 1);
-    if (take_reply(world, intent, piece, reply))
+    struct caller from = caller_of(world, intent);
+    struct reply reply = redis_add(&world->redis, from, intent->known, counter, 1);
+    if (take_reply(world, intent, ITEMS + counter, turn, reply))
         say(world, "c%u: done in cell %u, %" PRIu64 "-%" PRIu64, counter, intent->cell,
             sequence_epoch(reply.sequence), sequence_n(reply.sequence));
     if (intent->may_be_done && intent->state == INTENT_SENDS)
@@ -515,19 +558,80 @@ static void rebalance(struct world *world)
         world->log.owned[to] |= bit;
 }
 
-static void tend_pieces(struct world *world)
+/* A change that was begun and is not finished: whoever meets it goes on with it. */
+static bool is_changing(struct world *world, unsigned thing)
 {
-    unsigned piece = (unsigned)below(world, PIECES);
+    struct cell_data *data = redis_served(&world->redis, home_of(thing));
+    return data && data->records[thing].has_map && data->records[thing].map.change != MAP_STEADY;
+}
+
+static void begin_moves(struct world *world)
+{
+    unsigned thing = (unsigned)below(world, THINGS);
+    unsigned node = some_node(world);
+    unsigned life = world->nodes[node].life;
+    if (chance(world, world->rates.move))
+        movers_start(&world->movers, node, life, thing, 1 + (unsigned)below(world, 3));
+    unsigned often = world->is_settling ? 100 : 20;
+    if (is_changing(world, thing) && sim_rng_chance(&world->rng, often) &&
+        (!movers_have(&world->movers, thing) || chance(world, 300)))
+        movers_start(&world->movers, node, life, thing, 0);
+    if (sim_rng_chance(&world->rng, 50) && routes_look(&world->routes, node, thing))
+        movers_dissolve(&world->movers, node, life, thing);
+}
+
+static void step_mover(struct world *world)
+{
+    struct mover *mover = &world->movers.list[below(world, MOVERS)];
+    if (!mover->is_active || (world->now_ms < mover->paused_until_ms && !world->is_settling))
+        return;
+    const struct node *node = &world->nodes[mover->node];
+    bool is_dead = !node->alive || node->life != mover->life;
+    if (chance(world, world->rates.mover_pause) && !is_dead) {
+        mover->paused_until_ms = world->now_ms + (int64_t)below(world, 20000);
+        return;
+    }
+    bool did = false;
+    if (!is_dead || sim_rng_chance(&world->rng, 300)) { /* what it has sent arrives all the same */
+        enum hand_over_step step = mover->over.step;
+        uint64_t version = mover->over.map.version;
+        did = movers_step(&world->movers, mover);
+        if (mover->over.step != step)
+            say(world, "mover %u: %s of %s %" PRIu64 ", then %s",
+                (unsigned)(mover - world->movers.list), hand_over_step_name(step),
+                name_of_thing(mover->thing).text, version, hand_over_step_name(mover->over.step));
+    }
+    if (is_dead || (did && chance(world, world->rates.mover_death))) {
+        world->movers.died += mover->is_active;
+        mover->is_active = false;
+    }
+}
+
+static void tend_things(struct world *world)
+{
+    unsigned thing = (unsigned)below(world, THINGS);
     if (chance(world, world->rates.drop)) {
-        redis_drop(&world->redis, piece, world->saved);
+        redis_drop(&world->redis, thing);
         world->result->counts.drops++;
     }
-    if (chance(world, world->rates.move) && piece < ITEMS * SLICES) {
-        redis_begin_move(&world->redis, piece, (unsigned)below(world, CELLS));
-        world->result->counts.moves++;
-    }
+    begin_moves(world);
+    for (unsigned i = 0; i < MOVERS; i++)
+        step_mover(world);
     if (sim_rng_chance(&world->rng, 100))
         memcpy(world->saved, world->store.rows.mark.sequences, sizeof(world->saved));
+}
+
+static void check_moment(struct world *world)
+{
+    const char *wrong = NULL;
+    if (sim_rng_chance(&world->rng, 100))
+        wrong = check_one_place(&world->redis, (unsigned)below(world, ITEMS));
+    if (!wrong && sim_rng_chance(&world->rng, 100)) {
+        unsigned counter = (unsigned)below(world, COUNTERS);
+        wrong = check_read(&world->redis, counter, &world->clients.counters[counter]);
+    }
+    if (wrong)
+        violation(world, "%s", wrong);
 }
 
 static bool is_owned(const struct world *world)
@@ -577,38 +681,37 @@ static void step(struct world *world)
     restart_nodes(world);
     if (chance(world, world->rates.rebalance) || (world->is_settling && !is_owned(world)))
         rebalance(world);
-    tend_pieces(world);
+    tend_things(world);
+    check_moment(world);
     step_user(world, !world->is_settling);
     step_node(world);
     log_model_deliver(&world->log);
     go_on_loading(world);
-    redis_go_on_moving(&world->redis);
 }
 
 /* --- the end --- */
 
-static bool has_pieces(const struct world *world, unsigned cell)
-{
-    for (unsigned piece = 0; piece < PIECES; piece++)
-        if (world->redis.owner[piece] == cell)
-            return true;
-    return false;
-}
-
-/* A cell that nobody has anything to do with may stay closed. */
 static bool is_cell_quiet(const struct world *world, unsigned cell)
 {
     const struct cell_data *data = &world->redis.cells[cell];
     if (!data->exists)
         return true;
-    bool is_open =
-        data->open && data->run == world->redis.servers[world->redis.server_of[cell]].run;
-    if (!is_open)
-        return !has_pieces(world, cell);
-    return data->entry_count == 0 && world->store.rows.mark.sequences[cell] == data->last;
+    return data->open && data->run == world->redis.servers[world->redis.server_of[cell]].run &&
+           data->entry_count == 0 && world->store.rows.mark.sequences[cell] == data->last;
 }
 
-static bool is_quiet(const struct world *world)
+static bool are_things_quiet(struct world *world)
+{
+    for (unsigned i = 0; i < MOVERS; i++)
+        if (world->movers.list[i].is_active)
+            return false;
+    for (unsigned thing = 0; thing < THINGS; thing++)
+        if (!check_is_steady(&world->redis, thing))
+            return false;
+    return true;
+}
+
+static bool is_quiet(struct world *world)
 {
     for (unsigned item = 0; item < ITEMS; item++)
         for (unsigned user = 0; user < USERS; user++)
@@ -620,23 +723,25 @@ static bool is_quiet(const struct world *world)
     for (unsigned cell = 0; cell < CELLS; cell++)
         if (!is_cell_quiet(world, cell))
             return false;
-    return true;
+    return are_things_quiet(world);
 }
 
-/* A closed cell is opened when somebody wants something there. */
-static void touch_piece(struct world *world, unsigned piece)
+/* A closed cell is opened when somebody wants something there; so is a piece missed. */
+static void touch(struct world *world, unsigned thing, unsigned slice)
 {
-    struct caller from = {.node = some_node(world), .cell = world->redis.owner[piece]};
+    struct caller from = {.node = some_node(world)};
     if (!world->nodes[from.node].alive)
         return;
-    const struct piece *hot = &world->redis.cells[from.cell].pieces[piece];
-    unsigned user = piece % SLICES;
+    enum place_known known;
+    from.cell = routes_cell(&world->routes, from.node, thing, slice, &known);
+    const struct record *hot = &world->redis.cells[from.cell].records[thing];
     struct reply reply =
-        piece < ITEMS * SLICES
-            ? redis_react(&world->redis, from, piece / SLICES, user, hot->held[user])
-            : redis_add(&world->redis, from, piece - ITEMS * SLICES, 0);
+        is_item(thing) ? redis_react(&world->redis, from, known, thing, slice, hot->held[slice])
+                       : redis_add(&world->redis, from, known, thing - ITEMS, 0);
     if (reply.answer == ANSWER_COLD)
-        want_piece(world, piece);
+        want_cold(world, from.cell, thing, slice);
+    if (reply.answer == ANSWER_MOVED)
+        was_sent_away(world, from.node, thing, slice, from.cell);
 }
 
 static void settle(struct world *world)
@@ -652,8 +757,8 @@ static void settle(struct world *world)
     }
     for (unsigned i = 0; i < SETTLE_STEPS; i++) {
         if (i % 500 == 0)
-            for (unsigned piece = 0; piece < PIECES; piece++)
-                touch_piece(world, piece);
+            for (unsigned at = 0; at < THINGS * SLICES; at++)
+                touch(world, at / SLICES, at % SLICES);
         if (i % 50 == 0)
             log_model_settle(&world->log);
         step(world);
@@ -672,11 +777,6 @@ static void check_item(struct world *world, unsigned item, unsigned user)
     if (!(client->maybe >> held & 1))
         violation(world, "i%u u%u is %u in the store, and may be one of %x", item, user, held,
                   client->maybe);
-    unsigned piece = piece_of_item(item, slice_of_user(user));
-    const struct piece *hot = &world->redis.cells[world->redis.owner[piece]].pieces[piece];
-    if (hot->loaded && hot->held[user] != held)
-        violation(world, "i%u u%u is %u in the hot layer, and %u in the store", item, user,
-                  hot->held[user], held);
 }
 
 static void check_counter(struct world *world, unsigned counter)
@@ -686,11 +786,6 @@ static void check_counter(struct world *world, unsigned counter)
     if (value < tally->least || value > tally->most)
         violation(world, "c%u is %" PRId64 " in the store, and was counted %" PRId64 " to %" PRId64,
                   counter, value, tally->least, tally->most);
-    unsigned piece = piece_of_counter(counter);
-    const struct piece *hot = &world->redis.cells[world->redis.owner[piece]].pieces[piece];
-    if (hot->loaded && hot->value != value)
-        violation(world, "c%u is %" PRId64 " in the hot layer, and %" PRId64 " in the store",
-                  counter, hot->value, value);
 }
 
 /* Whose calls the log has, each as a hash of who called. */
@@ -754,6 +849,11 @@ static void check(struct world *world)
             check_item(world, item, user);
     for (unsigned counter = 0; counter < COUNTERS; counter++)
         check_counter(world, counter);
+    for (unsigned thing = 0; thing < THINGS; thing++) {
+        const char *wrong = check_at_rest(&world->redis, thing, &world->store.rows);
+        if (wrong)
+            violation(world, "%s", wrong);
+    }
 }
 
 /* --- a seed --- */
@@ -772,6 +872,8 @@ static void choose_rates(struct world *world)
         .empty = some_rate(world, 5),
         .migrate = some_rate(world, 10),
         .move = some_rate(world, 50),
+        .mover_death = some_rate(world, 100),
+        .mover_pause = some_rate(world, 20),
         .drop = some_rate(world, 200),
         .kill = some_rate(world, 10),
         .log_down = some_rate(world, 10),
@@ -798,7 +900,8 @@ static struct world *world_new(uint64_t seed, enum nodes_bug bug, bool trace,
     enum err err = kinds_parse(&world->kinds, slice_of("like,dislike"), NULL);
     assert(!err);
     (void)err;
-    redis_model_init(&world->redis, &world->rng, bug, &world->now_ms);
+    redis_model_init(&world->redis, &world->rng, bug, &world->now_ms, world->saved);
+    world->movers.model = world->routes.model = &world->redis;
     log_model_init(&world->log, &world->rng, bug, &world->now_ms);
     store_model_init(&world->store, &world->rng, bug);
     choose_rates(world);
@@ -827,6 +930,11 @@ static void count_all(struct world *world)
     counts->opened = world->redis.opened;
     counts->kept = world->redis.kept;
     counts->ghost_writes = world->redis.ghost_writes;
+    counts->movers = world->movers.begun;
+    counts->mover_steps = world->movers.steps;
+    counts->movers_died = world->movers.died;
+    counts->movers_undone = world->movers.undone;
+    counts->dissolved = world->movers.dissolved;
     counts->lost_commits = world->store.losses;
     counts->batches = world->store.batches;
     counts->repeats = world->log.repeats;
