@@ -171,7 +171,7 @@ static enum err release_all(struct layer *layer, unsigned home, bool is_saved,
     return err;
 }
 
-enum err spreads_release(struct layer *layer, unsigned home)
+enum err spreads_release(struct layer *layer, unsigned home, uint64_t opening_since)
 {
     assert(!layer_is_own_thread(layer) && home < LIMIT_CELLS);
 
@@ -179,6 +179,9 @@ enum err spreads_release(struct layer *layer, unsigned home)
         return ERR_OK; /* what is lost is lost */
     struct releases *releases = spreads_releases(layer);
     uint64_t *sequences = releases->homes[home].sequences;
+    if (releases->homes[home].opening_since != opening_since)
+        releases->homes[home].is_waiting = false;
+    releases->homes[home].opening_since = opening_since;
     if (!releases->homes[home].is_waiting) {
         memset(sequences, 0, LIMIT_CELLS * sizeof(*sequences));
         enum err err = release_all(layer, home, false, sequences);

@@ -19,10 +19,12 @@
  * be called again. ERR_UNAVAILABLE: there is no store, or cells do not answer. */
 enum err dissolve(struct layer *layer, struct slice id);
 
-/* Homes that were lost, and what is waited for. */
+/* Homes that were lost, and what is waited for. What was wiped for one opening of a cell says
+ * nothing of the next one: another node may have opened it in between. */
 struct releases {
     struct {
         bool is_waiting;
+        uint64_t opening_since; /* which opening: when it was begun first */
         uint64_t sequences[LIMIT_CELLS];
     } homes[LIMIT_CELLS];
 };

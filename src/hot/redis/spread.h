@@ -154,8 +154,9 @@ void spreads_note_counts(struct layer *layer, const struct op *op, unsigned cell
 void spreads_cell_opened(struct layer *layer, unsigned cell);
 
 /* Before a cell is opened without its data: pieces elsewhere of what has its home there are given
- * up. ERR_BUSY until the store has what they have written. The relay's thread. */
-enum err spreads_release(struct layer *layer, unsigned home);
+ * up. ERR_BUSY until the store has what they have written. `opening_since`: when this opening was
+ * begun. The relay's thread. */
+enum err spreads_release(struct layer *layer, unsigned home, uint64_t opening_since);
 
 /* A read that the sum of the pieces answers. Any thread. */
 bool spread_sum_will_do(const struct op *op);

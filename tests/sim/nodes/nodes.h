@@ -107,6 +107,7 @@ enum nodes_bug {
     NODES_BUG_DISSOLVE_EARLY,  /* a whole is loaded before the store has what its pieces wrote */
     NODES_BUG_ADOPT_AGAIN,     /* a cell that was opened anew adopts what was given up */
     NODES_BUG_LATE_AT_HOME,    /* a mover that comes late freezes a home that was loaded anew */
+    NODES_BUG_OLD_RELEASE,     /* pieces were given up for an opening that another node has ended */
     NODES_BUG_COUNT,
 };
 

@@ -21,18 +21,25 @@ static struct record *served_record(struct redis_model *model, unsigned cell, un
     return data ? &data->records[thing] : NULL;
 }
 
+static bool has_successor(const struct redis_model *model, const uint64_t *given, unsigned cell)
+{
+    return given && model->cells[cell].epoch < given[cell];
+}
+
 static bool serves(const struct record *record, unsigned slice)
 {
     return record && (record->type == 's' || record->type == 'S') &&
            (record->own[slice] == '1' || record->own[slice] == '0');
 }
 
-const char *check_one_place(struct redis_model *model, unsigned item)
+const char *check_one_place(struct redis_model *model, const uint64_t given[LIMIT_CELLS],
+                            unsigned item)
 {
     for (unsigned slice = 0; slice < SLICES; slice++) {
         unsigned places = 0;
         for (unsigned cell = 0; cell < CELLS; cell++)
-            places += serves(served_record(model, cell, item), slice);
+            places += !has_successor(model, given, cell) &&
+                      serves(served_record(model, cell, item), slice);
         if (places > 1)
             return wrong("slice %u of i%u is served in %u cells", slice, item, places);
     }
@@ -60,18 +67,19 @@ static bool is_shard(const struct record *record)
 }
 
 /* As hot/redis/total.c: what is only joining counts when it answers. */
-static struct sum sum_of(struct redis_model *model, unsigned thing)
+static struct sum sum_of(struct redis_model *model, const uint64_t *given, unsigned thing)
 {
     unsigned home = home_of(thing);
     struct sum sum = {.is_whole = true};
     const struct record *whole = served_record(model, home, thing);
-    if (!whole || whole->type == 0)
+    if (!whole || whole->type == 0 || has_successor(model, given, home))
         return (struct sum){.is_whole = false};
     uint64_t cells = whole->has_map ? whole->map.cells : map_bit(home);
     uint64_t joining = whole->has_map && whole->map.change == MAP_JOIN ? whole->map.slices : 0;
     for (unsigned cell = 0; cell < CELLS; cell++) {
         if (!(cells & map_bit(cell)))
             continue;
+        sum.is_whole &= !has_successor(model, given, cell);
         const struct record *shard = served_record(model, cell, thing);
         if (shard && is_shard(shard))
             add_shard(&sum, shard);
@@ -81,9 +89,10 @@ static struct sum sum_of(struct redis_model *model, unsigned thing)
     return sum;
 }
 
-const char *check_read(struct redis_model *model, unsigned counter, const struct tally *tally)
+const char *check_read(struct redis_model *model, const uint64_t given[LIMIT_CELLS],
+                       unsigned counter, const struct tally *tally)
 {
-    struct sum sum = sum_of(model, ITEMS + counter);
+    struct sum sum = sum_of(model, given, ITEMS + counter);
     if (!sum.is_whole)
         return NULL;
     int64_t most = tally->most + (tally->intent.state != INTENT_NONE);
@@ -127,7 +136,7 @@ static const char *check_item(struct redis_model *model, unsigned item,
 
 const char *check_at_rest(struct redis_model *model, unsigned thing, const struct store_rows *rows)
 {
-    struct sum sum = sum_of(model, thing);
+    struct sum sum = sum_of(model, NULL, thing);
     if (is_item(thing))
         return check_item(model, thing, rows, &sum);
     int64_t value = rows->values[thing - ITEMS];
@@ -142,5 +151,5 @@ bool check_is_steady(struct redis_model *model, unsigned thing)
     const struct record *whole = served_record(model, home_of(thing), thing);
     if (!whole || whole->type == 0 || !whole->has_map)
         return whole != NULL;
-    return whole->map.change == MAP_STEADY && sum_of(model, thing).is_whole;
+    return whole->map.change == MAP_STEADY && sum_of(model, NULL, thing).is_whole;
 }

@@ -503,6 +503,8 @@ static enum err outbox_begin(struct outbox *base, unsigned cell, uint64_t epoch,
     if (data->exists && !data->open && data->opener != outbox->node + 1 &&
         *model->now_ms - data->opener_ms < OPENER_MS)
         return error_set(error, ERR_BUSY, "another opens cell %u", cell);
+    if (!data->exists || data->open)
+        data->opening_since = ++model->openings;
     data->exists = true;
     data->open = false;
     data->epoch = (data->epoch > epoch ? data->epoch : epoch) + 1;
@@ -550,6 +552,10 @@ static bool give_all_up(struct redis_outbox *outbox, unsigned home, bool is_save
 static bool release(struct redis_outbox *outbox, unsigned home)
 {
     struct release *release = &outbox->releases[home];
+    uint64_t since = redis_place(outbox->model, outbox->node, home).data->opening_since;
+    if (release->opening_since != since && outbox->model->bug != NODES_BUG_OLD_RELEASE)
+        release->is_waiting = false;
+    release->opening_since = since;
     if (!release->is_waiting)
         release->is_waiting = give_all_up(outbox, home, false);
     if (!release->is_waiting)

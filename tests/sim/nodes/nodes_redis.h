@@ -89,6 +89,7 @@ struct cell_data {
     uint64_t need; /* of the store, to be loaded from */
     unsigned run;
     unsigned opening_run;
+    uint64_t opening_since; /* its first begin: a number of its own */
     unsigned opener;
     int64_t opener_ms;
     uint64_t relayed;
@@ -121,6 +122,7 @@ struct redis_ghost {
 /* Before a home without its maps is opened its pieces are given up. */
 struct release {
     bool is_waiting;
+    uint64_t opening_since;
     uint64_t sequences[LIMIT_CELLS];
 };
 
@@ -133,6 +135,7 @@ struct redis_model {
     const uint64_t *saved; /* borrowed: how far the store is, as nodes believe */
     unsigned runs;         /* so many processes there were */
     uint64_t tokens;
+    uint64_t openings;
     struct redis_server servers[SERVERS];
     struct redis_ghost ghosts[SERVERS];
     unsigned server_of[CELLS];

@@ -150,6 +150,7 @@ __attribute__((format(printf, 2, 3))) static void violation(struct world *world,
     va_start(args, format);
     (void)vsnprintf(world->result->violation, sizeof(world->result->violation), format, args);
     va_end(args);
+    say(world, "VIOLATION %s", world->result->violation);
 }
 
 /* --- nodes --- */
@@ -625,10 +626,11 @@ static void check_moment(struct world *world)
 {
     const char *wrong = NULL;
     if (sim_rng_chance(&world->rng, 100))
-        wrong = check_one_place(&world->redis, (unsigned)below(world, ITEMS));
+        wrong = check_one_place(&world->redis, world->store.epochs, (unsigned)below(world, ITEMS));
     if (!wrong && sim_rng_chance(&world->rng, 100)) {
         unsigned counter = (unsigned)below(world, COUNTERS);
-        wrong = check_read(&world->redis, counter, &world->clients.counters[counter]);
+        wrong = check_read(&world->redis, world->store.epochs, counter,
+                           &world->clients.counters[counter]);
     }
     if (wrong)
         violation(world, "%s", wrong);
