@@ -15,6 +15,9 @@
 #define DISSOLVE_MS 20000u
 #define RELEASE_MS  0u /* asked once: who opens one cell has to begin the others meanwhile */
 
+/* What a process has said that is none any more is waited for in vain: all are asked again. */
+#define PATIENCE_NS UINT64_C(10000000000)
+
 /* Gives up the piece of `move->id` in the cell, unless it was made after `version` of the map (0:
  * of any), and says how far the cell has come: whatever it has written of it is in there. */
 static enum err wipe_in(struct move *move, unsigned cell, uint64_t version, uint64_t *ret_sequence)
@@ -27,6 +30,8 @@ static enum err wipe_in(struct move *move, unsigned cell, uint64_t version, uint
             call_arg_number(&move->call, version);
         else
             call_arg_text(&move->call, "");
+        call_key(&move->call, "out");
+        move_arg_after(move, &move->call, cell, 0);
     }
     enum err err = move_ask(move);
     *ret_sequence = sequence_of(words_number(&move->words, 0), words_number(&move->words, 1));
@@ -41,22 +46,31 @@ enum err dissolve_wipe(struct move *move)
     return err;
 }
 
-static bool are_saved(struct layer *layer, const uint64_t sequences[LIMIT_CELLS])
+/* ERR_COLD: the store has not come so far. ERR_BUSY: a cell was opened anew since, perhaps with the
+ * piece that another process of it had given up: it is to be asked again. */
+static enum err are_saved(struct layer *layer, const uint64_t sequences[LIMIT_CELLS])
 {
-    for (unsigned cell = 0; cell < LIMIT_CELLS; cell++)
-        if (saves_of(layer, cell) < sequences[cell])
-            return false;
-    return true;
+    enum err err = ERR_OK;
+    for (unsigned cell = 0; cell < LIMIT_CELLS; cell++) {
+        uint64_t saved = saves_of(layer, cell);
+        if (sequences[cell] > 0 && sequence_epoch(saved) > sequence_epoch(sequences[cell]))
+            return ERR_BUSY;
+        if (saved < sequences[cell])
+            err = ERR_COLD;
+    }
+    return err;
 }
 
 enum err dissolve_wait(struct move *move)
 {
-    while (!are_saved(move->layer, move->wiped)) {
+    enum err err = are_saved(move->layer, move->wiped);
+    while (err == ERR_COLD) {
         if (move_is_late(move) || spreads_are_closing(move->layer))
             return ERR_TIMEOUT;
         move_pause(10);
+        err = are_saved(move->layer, move->wiped);
     }
-    return ERR_OK;
+    return err;
 }
 
 static enum err unlist_in(struct move *move, unsigned cell)
@@ -66,7 +80,8 @@ static enum err unlist_in(struct move *move, unsigned cell)
     move_call(move, cell, "unlist");
     call_key(&move->call, "pieces");
     call_arg(&move->call, (struct slice){member, (size_t)size});
-    return move_ask(move);
+    enum err err = move_ask(move);
+    return err ? err : move_meaning(&move->words);
 }
 
 enum err dissolve_unlist(struct move *move)
@@ -177,22 +192,27 @@ enum err spreads_release(struct layer *layer, unsigned home, uint64_t opening_si
 
     if (!atomic_load(&layer->has_store))
         return ERR_OK; /* what is lost is lost */
-    struct releases *releases = spreads_releases(layer);
-    uint64_t *sequences = releases->homes[home].sequences;
-    if (releases->homes[home].opening_since != opening_since)
-        releases->homes[home].is_waiting = false;
-    releases->homes[home].opening_since = opening_since;
-    if (!releases->homes[home].is_waiting) {
-        memset(sequences, 0, LIMIT_CELLS * sizeof(*sequences));
-        enum err err = release_all(layer, home, false, sequences);
+    struct release *release = &spreads_releases(layer)->homes[home];
+    uint64_t now_ns = env_monotonic_ns(layer->env);
+    if (release->opening_since != opening_since)
+        *release = (struct release){.opening_since = opening_since, .patience_ns = PATIENCE_NS};
+    if (release->is_waiting && now_ns - release->began_ns > release->patience_ns) {
+        release->is_waiting = false;
+        release->patience_ns *= 2;
+    }
+    if (!release->is_waiting) {
+        memset(release->sequences, 0, sizeof(release->sequences));
+        enum err err = release_all(layer, home, false, release->sequences);
         if (err)
             return err;
-        releases->homes[home].is_waiting = true;
+        release->is_waiting = true;
+        release->began_ns = now_ns;
     }
-    if (!are_saved(layer, sequences))
+    enum err err = are_saved(layer, release->sequences);
+    if (err == ERR_COLD)
         return ERR_BUSY;
     uint64_t ignored[LIMIT_CELLS];
-    enum err err = release_all(layer, home, true, ignored);
-    releases->homes[home].is_waiting = err != ERR_OK;
+    err = err ? err : release_all(layer, home, true, ignored);
+    release->is_waiting = err == ERR_UNAVAILABLE;
     return err;
 }

@@ -108,6 +108,7 @@ enum nodes_bug {
     NODES_BUG_ADOPT_AGAIN,     /* a cell that was opened anew adopts what was given up */
     NODES_BUG_LATE_AT_HOME,    /* a mover that comes late freezes a home that was loaded anew */
     NODES_BUG_OLD_RELEASE,     /* pieces were given up for an opening that another node has ended */
+    NODES_BUG_WIPE_UNSAID,     /* a piece that was given up comes back with a replica of its cell */
     NODES_BUG_COUNT,
 };
 

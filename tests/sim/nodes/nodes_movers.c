@@ -60,11 +60,12 @@ static enum err wait_source(struct movers *movers, struct mover *mover)
 
 static enum err wait_saved(struct movers *movers, struct mover *mover)
 {
-    for (unsigned cell = 0; cell < CELLS; cell++)
-        if (movers->model->saved[cell] < mover->wiped[cell] &&
-            movers->model->bug != NODES_BUG_DISSOLVE_EARLY)
-            return is_late(movers, mover, PATIENCE_MS) ? ERR_TIMEOUT : NOT_YET;
-    return ERR_OK;
+    if (movers->model->bug == NODES_BUG_DISSOLVE_EARLY)
+        return ERR_OK;
+    enum err err = redis_are_saved(movers->model, mover->wiped);
+    if (err != ERR_COLD)
+        return err;
+    return is_late(movers, mover, PATIENCE_MS) ? ERR_TIMEOUT : NOT_YET;
 }
 
 /* --- steps of one cell --- */

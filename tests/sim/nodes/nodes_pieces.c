@@ -441,8 +441,15 @@ enum err pieces_wipe(struct asker_of_piece asker, unsigned cell, uint64_t versio
         return ERR_UNAVAILABLE;
     struct record *record = &data->records[asker.thing];
     bool is_piece = record->is_piece || record->rv > 0;
-    if (is_piece && max_of(record->rv, record->pv) <= version)
+    if (is_piece && max_of(record->rv, record->pv) <= version) {
+        if (data->entry_count == OUTBOX_ROOM)
+            return ERR_UNAVAILABLE;
         *record = (struct record){.type = 0};
+        struct name id = name_of_thing(asker.thing);
+        struct event event = after(&id, cell, 0);
+        if (data->open && asker.model->bug != NODES_BUG_WIPE_UNSAID)
+            redis_append(asker.model, asker.node, data, cell, &event, 1);
+    }
     *ret_sequence = sequence_at(data);
     return ERR_OK;
 }
@@ -453,7 +460,9 @@ enum err pieces_unlist(struct asker_of_piece asker, unsigned cell)
     if (!data)
         return ERR_UNAVAILABLE;
     const struct record *record = &data->records[asker.thing];
-    data->listed[asker.thing] &= record->is_piece || record->rv > 0;
+    if (record->is_piece || record->rv > 0)
+        return ERR_BUSY;
+    data->listed[asker.thing] = false;
     return ERR_OK;
 }
 

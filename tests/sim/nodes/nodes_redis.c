@@ -516,55 +516,91 @@ static enum err outbox_begin(struct outbox *base, unsigned cell, uint64_t epoch,
     return ERR_OK;
 }
 
-static bool gives_up_pieces(struct redis_outbox *outbox, unsigned home, unsigned cell,
-                            bool is_saved)
+/* A note is written, so that a cell which comes back with the piece is behind the log. */
+static void wipe_record(struct redis_outbox *outbox, struct cell_data *data, unsigned cell,
+                        unsigned thing)
+{
+    data->records[thing] = (struct record){.type = 0};
+    struct name id = name_of_thing(thing);
+    struct event event = {.type = EVENT_AFTER, .id = slice_of(id.text), .after_origin = cell};
+    if (data->open && outbox->model->bug != NODES_BUG_WIPE_UNSAID)
+        redis_append(outbox->model, outbox->node, data, cell, &event, 1);
+}
+
+/* ERR_BUSY: a piece is there again. */
+static enum err give_up_in(struct redis_outbox *outbox, unsigned home, unsigned cell, bool is_saved)
 {
     struct place place = redis_place(outbox->model, outbox->node, cell);
     struct cell_data *data = place.data;
     bool is_unknown = !redis_is_open(outbox->model, place) && (!data->exists || data->open);
-    if (place.down || is_unknown)
-        return false;
+    if (place.down || is_unknown || data->entry_count + COUNTERS + ITEMS > OUTBOX_ROOM)
+        return ERR_UNAVAILABLE;
     for (unsigned thing = 0; thing < THINGS; thing++) {
-        struct record *record = &data->records[thing];
+        const struct record *record = &data->records[thing];
         if (!data->listed[thing] || home_of(thing) != home)
             continue;
         bool is_piece = record->is_piece || record->rv > 0;
+        if (is_saved && is_piece && outbox->model->bug != NODES_BUG_WIPE_UNSAID)
+            return ERR_BUSY;
         if (is_saved)
             data->listed[thing] = is_piece;
         else if (is_piece)
-            *record = (struct record){.type = 0};
+            wipe_record(outbox, data, cell, thing);
     }
     if (!is_saved)
         outbox->releases[home].sequences[cell] = sequence_of(data->epoch, data->open ? data->n : 0);
-    return true;
+    return ERR_OK;
 }
 
-static bool give_all_up(struct redis_outbox *outbox, unsigned home, bool is_saved)
+static enum err give_all_up(struct redis_outbox *outbox, unsigned home, bool is_saved)
 {
-    for (unsigned cell = 0; cell < CELLS; cell++)
-        if (cell != home && !gives_up_pieces(outbox, home, cell, is_saved))
-            return false;
-    return true;
+    enum err err = ERR_OK;
+    for (unsigned cell = 0; cell < CELLS && !err; cell++)
+        if (cell != home)
+            err = give_up_in(outbox, home, cell, is_saved);
+    return err;
+}
+
+enum err redis_are_saved(const struct redis_model *model, const uint64_t sequences[LIMIT_CELLS])
+{
+    enum err err = ERR_OK;
+    for (unsigned cell = 0; cell < CELLS; cell++) {
+        uint64_t saved = model->saved[cell];
+        if (sequences[cell] > 0 && sequence_epoch(saved) > sequence_epoch(sequences[cell]) &&
+            model->bug != NODES_BUG_WIPE_UNSAID)
+            return ERR_BUSY;
+        if (saved < sequences[cell])
+            err = ERR_COLD;
+    }
+    return err;
 }
 
 /* As spreads_release(): what is spread from here has pieces elsewhere, which nobody will find any
  * more. */
 static bool release(struct redis_outbox *outbox, unsigned home)
 {
+    struct redis_model *model = outbox->model;
     struct release *release = &outbox->releases[home];
-    uint64_t since = redis_place(outbox->model, outbox->node, home).data->opening_since;
-    if (release->opening_since != since && outbox->model->bug != NODES_BUG_OLD_RELEASE)
+    uint64_t since = redis_place(model, outbox->node, home).data->opening_since;
+    if (release->opening_since != since && model->bug != NODES_BUG_OLD_RELEASE)
+        *release = (struct release){.opening_since = since, .patience_ms = 10000};
+    if (release->is_waiting && *model->now_ms - release->began_ms > release->patience_ms &&
+        model->bug != NODES_BUG_OLD_RELEASE) {
         release->is_waiting = false;
-    release->opening_since = since;
-    if (!release->is_waiting)
-        release->is_waiting = give_all_up(outbox, home, false);
-    if (!release->is_waiting)
-        return false;
-    for (unsigned cell = 0; cell < CELLS; cell++)
-        if (cell != home && outbox->model->saved[cell] < release->sequences[cell])
+        release->patience_ms *= 2;
+    }
+    if (!release->is_waiting) {
+        if (give_all_up(outbox, home, false))
             return false;
-    release->is_waiting = !give_all_up(outbox, home, true);
-    return !release->is_waiting;
+        release->is_waiting = true;
+        release->began_ms = *model->now_ms;
+    }
+    enum err err = redis_are_saved(model, release->sequences);
+    if (err == ERR_COLD)
+        return false;
+    err = err ? err : give_all_up(outbox, home, true);
+    release->is_waiting = err == ERR_UNAVAILABLE;
+    return err == ERR_OK;
 }
 
 static enum err outbox_open(struct outbox *base, unsigned cell, uint64_t epoch, bool keep,

@@ -123,6 +123,8 @@ struct redis_ghost {
 struct release {
     bool is_waiting;
     uint64_t opening_since;
+    int64_t began_ms;
+    int64_t patience_ms;
     uint64_t sequences[LIMIT_CELLS];
 };
 
@@ -172,6 +174,8 @@ struct cell_data *redis_served(struct redis_model *model, unsigned cell);
 /* One entry of the outbox. False: there is no room. */
 bool redis_append(struct redis_model *model, unsigned node, struct cell_data *data, unsigned cell,
                   const struct event *events, size_t count);
+/* As dissolve.c: ERR_COLD not yet, ERR_BUSY a cell was opened anew since. */
+enum err redis_are_saved(const struct redis_model *model, const uint64_t sequences[LIMIT_CELLS]);
 void redis_note_closed(struct redis_model *model, unsigned node, unsigned cell);
 
 /* --- calls of nodes --- */

@@ -746,6 +746,40 @@ static void touch(struct world *world, unsigned thing, unsigned slice)
         was_sent_away(world, from.node, thing, slice, from.cell);
 }
 
+static void say_what_is_left(struct world *world)
+{
+    for (unsigned cell = 0; cell < CELLS; cell++) {
+        const struct cell_data *data = &world->redis.cells[cell];
+        uint64_t mark = world->store.rows.mark.sequences[cell];
+        say(world,
+            "cell %u: open %d, run %u of %u, %zu entries, %" PRIu64 "-%" PRIu64
+            ", in the store %" PRIu64 "-%" PRIu64 ", needs %" PRIu64 "-%" PRIu64,
+            cell, data->open, data->run, world->redis.servers[world->redis.server_of[cell]].run,
+            data->entry_count, sequence_epoch(data->last), sequence_n(data->last),
+            sequence_epoch(mark), sequence_n(mark), sequence_epoch(data->need),
+            sequence_n(data->need));
+    }
+    for (unsigned node = 0; node < NODES; node++) {
+        struct relay_stats stats = {0};
+        if (world->nodes[node].alive)
+            relay_stats(world->nodes[node].relay, &stats);
+        say(world, "node %u: %s", node, stats.reason);
+    }
+    for (unsigned thing = 0; thing < THINGS; thing++) {
+        struct map map;
+        const struct record *record = &world->redis.cells[home_of(thing)].records[thing];
+        map = record->map;
+        say(world, "%s: steady %d, type %c, change %c, version %" PRIu64, name_of_thing(thing).text,
+            check_is_steady(&world->redis, thing), record->type ? record->type : '0',
+            record->has_map ? (char)map.change : '0', map.version);
+    }
+    for (unsigned i = 0; i < MOVERS; i++)
+        if (world->movers.list[i].is_active)
+            say(world, "mover %u: %s of %s", i,
+                hand_over_step_name(world->movers.list[i].over.step),
+                name_of_thing(world->movers.list[i].thing).text);
+}
+
 static void settle(struct world *world)
 {
     world->is_settling = true;
@@ -767,6 +801,7 @@ static void settle(struct world *world)
         if (i % 100 == 0 && i > 2000 && is_quiet(world))
             return;
     }
+    say_what_is_left(world);
     struct relay_stats stats;
     relay_stats(world->nodes[0].relay, &stats);
     violation(world, "does not come to rest (%s)", stats.reason);

@@ -492,22 +492,28 @@ local function is_unknown()
     return closed and redis.call('HGET', KEYS[1], 'state') ~= 'opening'
 end
 
--- KEYS index of keys, the 64 slices; ARGV the version of the map that gives them up ('' = of any,
--- home is lost): what was made since stays -> epoch n
+-- KEYS index of keys, the 64 slices, outbox; ARGV the version of the map that gives them up ('' = of
+-- any, home is lost), event, ms: what was made since stays. A cell that comes back with the piece is
+-- behind the event, and is emptied; one that is being opened is looked at again by unlist. -> epoch n
 function always.wipe()
     if is_unknown() then return 'closed' end
     local has = redis.call('HMGET', record, '.pc', '.rv', '.pv')
     local is_later = ARGV[3] ~= '' and
         math.max(tonumber(has[2] or 0), tonumber(has[3] or 0)) > tonumber(ARGV[3])
-    if (has[1] or has[2]) and not is_later then unlink(2, #KEYS) end
+    if (has[1] or has[2]) and not is_later then
+        unlink(2, #KEYS - 1)
+        if not closed then emit(KEYS[#KEYS], ARGV[4], 1, tonumber(ARGV[5])) end
+    end
     local at = redis.call('HMGET', KEYS[1], 'epoch', 'n')
     return {at[1] or '0', at[2] or '0'}
 end
 
--- KEYS pieces; ARGV "home:id"
+-- KEYS pieces; ARGV "home:id" -> ok | stale (it is there again)
 function always.unlist()
+    if is_unknown() then return 'closed' end
     local has = redis.call('HMGET', record, '.pc', '.rv')
-    if not has[1] and not has[2] then redis.call('SREM', KEYS[3], ARGV[3]) end
+    if has[1] or has[2] then return 'stale' end
+    redis.call('SREM', KEYS[3], ARGV[3])
     return 'ok'
 end
 
