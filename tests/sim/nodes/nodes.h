@@ -96,21 +96,24 @@ enum nodes_bug {
     NODES_BUG_NO_OTHERS,       /* the log does not say that somebody else has appended */
     NODES_BUG_NO_ENDED,        /* a cell that was opened elsewhere stays open */
     NODES_BUG_NO_GIVEN,        /* the store does not say which epochs it has given */
-    NODES_BUG_MADE_AGAIN,      /* a piece that was lost is made again, empty */
-    NODES_BUG_SERVE_EARLY,     /* a cell serves before home's map names it */
-    NODES_BUG_COPY_RELEASED,   /* slices are copied once more from where they were released */
-    NODES_BUG_COPY_REOPENED,   /* and adopted though their source has been reopened */
-    NODES_BUG_FORGET_MAP,      /* a home that lost its maps is opened while its pieces serve */
-    NODES_BUG_NO_WAIT_HOME,    /* what home's map says is done before the log has it */
-    NODES_BUG_SHARD_IS_ZERO,   /* a shard that is missing has counted nothing */
-    NODES_BUG_STOP_AT_ONCE,    /* counts go home before the log has that they were stopped */
-    NODES_BUG_DISSOLVE_EARLY,  /* a whole is loaded before the store has what its pieces wrote */
-    NODES_BUG_ADOPT_AGAIN,     /* a cell that was opened anew adopts what was given up */
-    NODES_BUG_LATE_AT_HOME,    /* a mover that comes late freezes a home that was loaded anew */
-    NODES_BUG_OLD_RELEASE,     /* pieces were given up for an opening that another node has ended */
-    NODES_BUG_WIPE_UNSAID,     /* a piece that was given up comes back with a replica of its cell */
+    /* of the hand-over */
+    NODES_BUG_MADE_AGAIN,     /* a piece that was lost is made again, empty */
+    NODES_BUG_SERVE_EARLY,    /* a cell serves before home's map names it */
+    NODES_BUG_COPY_RELEASED,  /* slices are copied once more from where they were released */
+    NODES_BUG_COPY_REOPENED,  /* and adopted though their source has been reopened */
+    NODES_BUG_FORGET_MAP,     /* a home that lost its maps is opened while its pieces serve */
+    NODES_BUG_NO_WAIT_HOME,   /* what home's map says is done before the log has it */
+    NODES_BUG_SHARD_IS_ZERO,  /* a shard that is missing has counted nothing */
+    NODES_BUG_STOP_AT_ONCE,   /* counts go home before the log has that they were stopped */
+    NODES_BUG_DISSOLVE_EARLY, /* a whole is loaded before the store has what its pieces wrote */
+    NODES_BUG_ADOPT_AGAIN,    /* a cell that was opened anew adopts what was given up */
+    NODES_BUG_LATE_AT_HOME,   /* a mover that comes late freezes a home that was loaded anew */
+    NODES_BUG_OLD_RELEASE,    /* pieces were given up for an opening that another node has ended */
+    NODES_BUG_WIPE_UNSAID,    /* a piece that was given up comes back with a replica of its cell */
     NODES_BUG_COUNT,
 };
+
+#define NODES_BUG_OF_MOVES NODES_BUG_MADE_AGAIN /* and those behind it */
 
 const char *nodes_bug_name(enum nodes_bug bug);
 

@@ -183,6 +183,7 @@ int main(int argc, char **argv)
             return 2;
         }
     }
+    setvbuf(stdout, NULL, _IOLBF, 0);
     message_set_level(arguments.trace ? MESSAGE_DEBUG : MESSAGE_ERROR);
     return arguments.planted ? find_planted() : run_seeds(&arguments);
 }

@@ -900,6 +900,18 @@ static unsigned some_rate(struct world *world, unsigned most)
     return sim_rng_chance(&world->rng, 500) ? 1 + (unsigned)sim_rng_below(&world->rng, most) : 0;
 }
 
+/* A bug of the hand-over needs moves, and what it is there for. */
+static void choose_rates_of_moves(struct world *world)
+{
+    struct rates *rates = &world->rates;
+    rates->move = 10 + (unsigned)below(world, 90);
+    rates->mover_death = 10 + (unsigned)below(world, 90);
+    rates->mover_pause = 5 + (unsigned)below(world, 20);
+    rates->empty = (unsigned)below(world, 3);
+    rates->failover = (unsigned)below(world, 5);
+    rates->drop /= 10;
+}
+
 static void choose_rates(struct world *world)
 {
     world->rates = (struct rates){
@@ -908,7 +920,7 @@ static void choose_rates(struct world *world)
         .replace = some_rate(world, 10),
         .empty = some_rate(world, 5),
         .migrate = some_rate(world, 10),
-        .move = some_rate(world, 50),
+        .move = some_rate(world, 100),
         .mover_death = some_rate(world, 100),
         .mover_pause = some_rate(world, 20),
         .drop = some_rate(world, 200),
@@ -942,6 +954,8 @@ static struct world *world_new(uint64_t seed, enum nodes_bug bug, bool trace,
     log_model_init(&world->log, &world->rng, bug, &world->now_ms);
     store_model_init(&world->store, &world->rng, bug);
     choose_rates(world);
+    if (bug >= NODES_BUG_OF_MOVES)
+        choose_rates_of_moves(world);
     for (unsigned item = 0; item < ITEMS; item++)
         for (unsigned user = 0; user < USERS; user++)
             world->clients.users[item][user].maybe = 1u << HELD_NONE;
