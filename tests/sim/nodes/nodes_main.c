@@ -58,6 +58,7 @@ struct arguments {
     double seconds; /* 0 = no limit */
     bool trace;
     bool planted;
+    unsigned only; /* this planted bug; 0 = all */
 };
 
 static double now_s(void)
@@ -137,10 +138,12 @@ static int run_seeds(const struct arguments *arguments)
     return failures > 0;
 }
 
-static int find_planted(void)
+static int find_planted(unsigned only)
 {
     int missed = 0;
     for (unsigned bug = 1; bug < NODES_BUG_COUNT; bug++) {
+        if (only != 0 && bug != only)
+            continue;
         uint64_t seed = 1;
         double began_s = now_s();
         struct nodes_result result = {.failed = false};
@@ -163,6 +166,8 @@ int main(int argc, char **argv)
         const char *value = i + 1 < argc ? argv[i + 1] : "0";
         if (strcmp(argv[i], "--planted") == 0) {
             arguments.planted = true;
+            arguments.only = (unsigned)strtoul(value, NULL, 10);
+            i += arguments.only > 0;
         } else if (strcmp(argv[i], "--trace") == 0) {
             arguments.trace = true;
         } else if (strcmp(argv[i], "--fresh") == 0) {
@@ -179,11 +184,11 @@ int main(int argc, char **argv)
             i++;
         } else {
             fprintf(stderr, "usage: sim_nodes [--seeds N] [--seed N] [--fresh] [--seconds S] "
-                            "[--trace] [--planted]\n");
+                            "[--trace] [--planted [BUG]]\n");
             return 2;
         }
     }
     setvbuf(stdout, NULL, _IOLBF, 0);
     message_set_level(arguments.trace ? MESSAGE_DEBUG : MESSAGE_ERROR);
-    return arguments.planted ? find_planted() : run_seeds(&arguments);
+    return arguments.planted ? find_planted(arguments.only) : run_seeds(&arguments);
 }

@@ -908,7 +908,7 @@ static void choose_rates_of_moves(struct world *world)
     rates->mover_death = 10 + (unsigned)below(world, 90);
     rates->mover_pause = 5 + (unsigned)below(world, 20);
     rates->empty = (unsigned)below(world, 3);
-    rates->failover = (unsigned)below(world, 5);
+    rates->failover = 3 + (unsigned)below(world, 10);
     rates->drop /= 10;
 }
 
@@ -954,7 +954,7 @@ static struct world *world_new(uint64_t seed, enum nodes_bug bug, bool trace,
     log_model_init(&world->log, &world->rng, bug, &world->now_ms);
     store_model_init(&world->store, &world->rng, bug);
     choose_rates(world);
-    if (bug >= NODES_BUG_OF_MOVES)
+    if (bug >= NODES_BUG_OF_MOVES || bug == NODES_BUG_NO_AFTER || bug == NODES_BUG_MOVE_AT_ONCE)
         choose_rates_of_moves(world);
     for (unsigned item = 0; item < ITEMS; item++)
         for (unsigned user = 0; user < USERS; user++)
