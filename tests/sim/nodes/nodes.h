@@ -13,7 +13,7 @@
 #include "sim/sim_rng.h"
 
 #define CELLS    4u
-#define SERVERS  2u /* primaries of the simulated Redis */
+#define SERVERS  3u /* primaries of the simulated Redis */
 #define ITEMS    5u
 #define USERS    12u
 #define SLICES   2u /* of an item; a user's is user % SLICES */

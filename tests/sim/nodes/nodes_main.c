@@ -9,7 +9,7 @@
 #include "sim/nodes/nodes_run.h"
 
 #define TWICE_EVERY   50u
-#define PLANTED_SEEDS 3000u
+#define PLANTED_SEEDS 6000u
 #define SEED_SECONDS  60u
 
 static const char *const bug_names[NODES_BUG_COUNT] = {
@@ -39,7 +39,7 @@ static const char *const bug_names[NODES_BUG_COUNT] = {
     [NODES_BUG_FORGET_MAP] = "a home that lost its maps is opened while its pieces serve",
     [NODES_BUG_NO_WAIT_HOME] = "what home's map says is done before the log has it",
     [NODES_BUG_SHARD_IS_ZERO] = "a shard that is missing has counted nothing",
-    [NODES_BUG_STOP_AT_ONCE] = "counts go home before the log has that they were stopped",
+    [NODES_BUG_STOP_AT_ONCE] = "counts go home and pieces are erased before the log has that",
     [NODES_BUG_DISSOLVE_EARLY] = "a whole is loaded before the store has what its pieces wrote",
     [NODES_BUG_ADOPT_AGAIN] = "a cell that was opened anew adopts what was given up",
     [NODES_BUG_OLD_RELEASE] = "pieces were given up for an earlier opening of the home only",

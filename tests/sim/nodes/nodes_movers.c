@@ -40,7 +40,9 @@ static enum err wait_home(struct movers *movers, struct mover *mover)
 {
     uint64_t relayed;
     unsigned home = mover->over.home;
-    if (movers->model->bug == NODES_BUG_NO_WAIT_HOME)
+    enum nodes_bug bug = movers->model->bug;
+    if (bug == NODES_BUG_NO_WAIT_HOME ||
+        (bug == NODES_BUG_STOP_AT_ONCE && mover->over.map.change == MAP_ERASE))
         return ERR_OK;
     if (mover->home_sequence == 0) {
         enum err err =

@@ -221,6 +221,14 @@ enum err pieces_prepare(struct asker_of_piece asker, unsigned cell, const struct
     return ERR_OK;
 }
 
+static unsigned members_of(const uint8_t held[USERS], unsigned slice)
+{
+    unsigned members = 0;
+    for (unsigned user = slice; user < USERS; user += SLICES)
+        members += held[user] != HELD_NONE;
+    return members;
+}
+
 enum err pieces_freeze(struct asker_of_piece asker, const struct map *map,
                        struct frozen_slices *ret_frozen)
 {
@@ -260,6 +268,8 @@ enum err pieces_freeze(struct asker_of_piece asker, const struct map *map,
     }
     ret_frozen->sequence = record->fs;
     memcpy(ret_frozen->owned, record->fo, SLICES);
+    for (unsigned slice = 0; slice < SLICES; slice++)
+        ret_frozen->sizes[slice] = members_of(record->held, slice);
     return ERR_OK;
 }
 
@@ -274,6 +284,7 @@ enum err pieces_copy(struct asker_of_piece asker, const struct map *map,
     if (to->put_version != map->version) {
         to->put_version = map->version;
         memset(to->has_put, 0, sizeof(to->has_put));
+        memset(to->put, 0, sizeof(to->put));
     }
     for (unsigned user = slice; user < USERS && frozen->owned[slice] == '1'; user += SLICES)
         to->put[user] = from->held[user];
@@ -304,8 +315,9 @@ enum err pieces_adopt(struct asker_of_piece asker, const struct map *map,
             continue;
         if (record->own[slice] == '1' || record->own[slice] == '0')
             return ERR_CORRUPT;
-        if (frozen->owned[slice] == '1' &&
-            (record->put_version != map->version || !record->has_put[slice]))
+        bool has_put = record->put_version == map->version && record->has_put[slice] &&
+                       members_of(record->put, slice) == frozen->sizes[slice];
+        if (frozen->owned[slice] == '1' && !has_put)
             return ERR_COLD;
     }
     bool lacks = false;

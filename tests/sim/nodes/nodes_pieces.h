@@ -22,6 +22,7 @@ struct asker_of_piece {
 struct frozen_slices {
     uint64_t sequence;
     char owned[SLICES];
+    unsigned sizes[SLICES];
 };
 
 /* What a piece had counted when it was stopped. */

@@ -69,6 +69,7 @@ struct rates {
     unsigned move;
     unsigned mover_death; /* of its steps */
     unsigned mover_pause;
+    unsigned strike; /* a cell that it works on, after a step */
     unsigned drop;
     unsigned kill;
     unsigned log_down;
@@ -95,6 +96,7 @@ struct world {
     uint64_t saved[LIMIT_CELLS]; /* as nodes believe */
     struct rates rates;
     bool is_settling;
+    bool is_focused; /* on the first item and the first counter */
     struct nodes_result *result;
 };
 
@@ -559,6 +561,22 @@ static void rebalance(struct world *world)
         world->log.owned[to] |= bit;
 }
 
+static unsigned some_item(struct world *world)
+{
+    return world->is_focused ? 0 : (unsigned)below(world, ITEMS);
+}
+
+static unsigned some_counter(struct world *world)
+{
+    return world->is_focused ? 0 : (unsigned)below(world, COUNTERS);
+}
+
+static unsigned some_thing(struct world *world)
+{
+    bool is_of_item = sim_rng_chance(&world->rng, 600);
+    return is_of_item ? some_item(world) : ITEMS + some_counter(world);
+}
+
 /* A change that was begun and is not finished: whoever meets it goes on with it. */
 static bool is_changing(struct world *world, unsigned thing)
 {
@@ -568,7 +586,7 @@ static bool is_changing(struct world *world, unsigned thing)
 
 static void begin_moves(struct world *world)
 {
-    unsigned thing = (unsigned)below(world, THINGS);
+    unsigned thing = some_thing(world);
     unsigned node = some_node(world);
     unsigned life = world->nodes[node].life;
     if (chance(world, world->rates.move))
@@ -579,6 +597,23 @@ static void begin_moves(struct world *world)
         movers_start(&world->movers, node, life, thing, 0);
     if (sim_rng_chance(&world->rng, 50) && routes_look(&world->routes, node, thing))
         movers_dissolve(&world->movers, node, life, thing);
+}
+
+/* A cell that the mover works on loses its server, just then. */
+static void strike(struct world *world, const struct mover *mover)
+{
+    const struct map *map = &mover->over.map;
+    const unsigned cells[] = {map->from, map->to, mover->over.home, (unsigned)below(world, CELLS)};
+    unsigned cell = cells[below(world, sizeof(cells) / sizeof(cells[0]))];
+    unsigned server = world->redis.server_of[cell];
+    bool is_empty = chance(world, 500);
+    if (is_empty)
+        redis_restart_empty(&world->redis, server);
+    else
+        redis_fail_over(&world->redis, server);
+    world->result->counts.empties += is_empty;
+    world->result->counts.failovers += !is_empty;
+    say(world, "server %u with cell %u %s", server, cell, is_empty ? "is emptied" : "fails over");
 }
 
 static void step_mover(struct world *world)
@@ -602,7 +637,13 @@ static void step_mover(struct world *world)
                 (unsigned)(mover - world->movers.list), hand_over_step_name(step),
                 name_of_thing(mover->thing).text, version, hand_over_step_name(mover->over.step));
     }
-    if (is_dead || (did && chance(world, world->rates.mover_death))) {
+    bool is_struck = did && chance(world, world->rates.strike);
+    if (is_struck) {
+        strike(world, mover);
+        mover->paused_until_ms = world->now_ms + (int64_t)below(world, 20000);
+    }
+    if (is_dead || (did && chance(world, world->rates.mover_death)) ||
+        (is_struck && chance(world, 500))) {
         world->movers.died += mover->is_active;
         mover->is_active = false;
     }
@@ -610,7 +651,7 @@ static void step_mover(struct world *world)
 
 static void tend_things(struct world *world)
 {
-    unsigned thing = (unsigned)below(world, THINGS);
+    unsigned thing = some_thing(world);
     if (chance(world, world->rates.drop)) {
         redis_drop(&world->redis, thing);
         world->result->counts.drops++;
@@ -626,9 +667,9 @@ static void check_moment(struct world *world)
 {
     const char *wrong = NULL;
     if (sim_rng_chance(&world->rng, 100))
-        wrong = check_one_place(&world->redis, world->store.epochs, (unsigned)below(world, ITEMS));
+        wrong = check_one_place(&world->redis, world->store.epochs, some_item(world));
     if (!wrong && sim_rng_chance(&world->rng, 100)) {
-        unsigned counter = (unsigned)below(world, COUNTERS);
+        unsigned counter = some_counter(world);
         wrong = check_read(&world->redis, world->store.epochs, counter,
                            &world->clients.counters[counter]);
     }
@@ -662,12 +703,12 @@ static void step_node(struct world *world)
 static void step_user(struct world *world, bool may_begin)
 {
     if (sim_rng_chance(&world->rng, 200)) {
-        unsigned counter = (unsigned)below(world, COUNTERS);
+        unsigned counter = some_counter(world);
         if (may_begin || world->clients.counters[counter].intent.state != INTENT_NONE)
             go_on_adding(world, counter);
         return;
     }
-    unsigned item = (unsigned)below(world, ITEMS);
+    unsigned item = some_item(world);
     unsigned user = (unsigned)below(world, USERS);
     if (may_begin || world->clients.users[item][user].intent.state != INTENT_NONE)
         go_on_reacting(world, item, user);
@@ -900,16 +941,27 @@ static unsigned some_rate(struct world *world, unsigned most)
     return sim_rng_chance(&world->rng, 500) ? 1 + (unsigned)sim_rng_below(&world->rng, most) : 0;
 }
 
-/* A bug of the hand-over needs moves, and what it is there for. */
+/* All that happens has to do with the moves of one item and one counter: so much more of it meets.
+ */
 static void choose_rates_of_moves(struct world *world)
 {
-    struct rates *rates = &world->rates;
-    rates->move = 10 + (unsigned)below(world, 90);
-    rates->mover_death = 10 + (unsigned)below(world, 90);
-    rates->mover_pause = 5 + (unsigned)below(world, 20);
-    rates->empty = (unsigned)below(world, 3);
-    rates->failover = 3 + (unsigned)below(world, 10);
-    rates->drop /= 10;
+    world->is_focused = true;
+    world->rates = (struct rates){
+        .failover = some_rate(world, 6),
+        .empty = some_rate(world, 5),
+        .replace = some_rate(world, 3),
+        .move = 100 + (unsigned)below(world, 200),
+        .mover_death = some_rate(world, 60),
+        .mover_pause = some_rate(world, 30),
+        .strike = 5 + some_rate(world, 120),
+        .store_down = some_rate(world, 10),
+        .drop = some_rate(world, 10),
+        .kill = some_rate(world, 3),
+        .log_down = some_rate(world, 3),
+        .store_failover = some_rate(world, 2),
+        .rebalance = 5 + some_rate(world, 50),
+        .lost_reply = some_rate(world, 50),
+    };
 }
 
 static void choose_rates(struct world *world)
@@ -954,7 +1006,9 @@ static struct world *world_new(uint64_t seed, enum nodes_bug bug, bool trace,
     log_model_init(&world->log, &world->rng, bug, &world->now_ms);
     store_model_init(&world->store, &world->rng, bug);
     choose_rates(world);
-    if (bug >= NODES_BUG_OF_MOVES || bug == NODES_BUG_NO_AFTER || bug == NODES_BUG_MOVE_AT_ONCE)
+    bool is_of_moves =
+        bug >= NODES_BUG_OF_MOVES || bug == NODES_BUG_NO_AFTER || bug == NODES_BUG_MOVE_AT_ONCE;
+    if (is_of_moves || (bug == NODES_NO_BUG && sim_rng_chance(&world->rng, 400)))
         choose_rates_of_moves(world);
     for (unsigned item = 0; item < ITEMS; item++)
         for (unsigned user = 0; user < USERS; user++)
