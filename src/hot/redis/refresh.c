@@ -129,6 +129,7 @@ static void take_part(struct refresh *refresh, unsigned cell, const struct redis
     for (size_t i = 5; i + 1 < record->elements; i += 2)
         take_field(entry, part, reply_text_at(record, i), reply_text_at(record, i + 1));
     part->is_known = true;
+    part->is_frozen = slice_equal(reply_text_at(record, 0), SLICE("F"));
     part->incarnation = (uint32_t)reply_number_at(record, 1);
     part->as_of_ms = refresh->began_ms;
     int64_t written = written_ms(reply_text_at(record, 4));

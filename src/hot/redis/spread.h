@@ -39,6 +39,7 @@ struct spreads;
 /* What a piece has counted. */
 struct spread_part {
     bool is_known;
+    bool is_frozen;       /* takes no writes: of one that joins, what an earlier end has left */
     uint32_t incarnation; /* of what it is a piece of: an earlier life's do not count */
     int64_t as_of_ms;
     struct number value;

@@ -111,6 +111,7 @@ enum nodes_bug {
     NODES_BUG_OLD_RELEASE,    /* pieces were given up for an opening that another node has ended */
     NODES_BUG_WIPE_UNSAID,    /* a piece that was given up comes back with a replica of its cell */
     NODES_BUG_COUNT,
+    NODES_ONLY_MOVES, /* no bug: every seed is one of moves */
 };
 
 #define NODES_BUG_OF_MOVES NODES_BUG_MADE_AGAIN /* and those behind it */

@@ -81,9 +81,10 @@ static struct sum sum_of(struct redis_model *model, const uint64_t *given, unsig
             continue;
         sum.is_whole &= !has_successor(model, given, cell);
         const struct record *shard = served_record(model, cell, thing);
-        if (shard && is_shard(shard))
+        bool is_joining = joining & map_bit(cell);
+        if (shard && is_shard(shard) && !(is_joining && shard->type == 'F'))
             add_shard(&sum, shard);
-        else if (!(joining & map_bit(cell)) && model->bug != NODES_BUG_SHARD_IS_ZERO)
+        else if (!is_joining && model->bug != NODES_BUG_SHARD_IS_ZERO)
             sum.is_whole = false;
     }
     return sum;

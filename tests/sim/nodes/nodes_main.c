@@ -57,6 +57,7 @@ struct arguments {
     uint64_t seeds;
     double seconds; /* 0 = no limit */
     bool trace;
+    bool moves; /* in every seed */
     bool planted;
     unsigned only; /* this planted bug; 0 = all */
 };
@@ -125,9 +126,10 @@ static int run_seeds(const struct arguments *arguments)
         if (arguments->seconds > 0 && now_s() - started_s > arguments->seconds)
             break;
         struct nodes_result result;
-        if (!run_seed(seed, NODES_NO_BUG, arguments->trace, &result)) {
-            printf("VIOLATION %s\n  again: sim_nodes --seed %" PRIu64 " --trace\n",
-                   result.violation, seed);
+        enum nodes_bug bug = arguments->moves ? NODES_ONLY_MOVES : NODES_NO_BUG;
+        if (!run_seed(seed, bug, arguments->trace, &result)) {
+            printf("VIOLATION %s\n  again: sim_nodes%s --seed %" PRIu64 " --trace\n",
+                   result.violation, arguments->moves ? " --moves" : "", seed);
             if (++failures == 10)
                 break;
         }
@@ -168,6 +170,8 @@ int main(int argc, char **argv)
             arguments.planted = true;
             arguments.only = (unsigned)strtoul(value, NULL, 10);
             i += arguments.only > 0;
+        } else if (strcmp(argv[i], "--moves") == 0) {
+            arguments.moves = true;
         } else if (strcmp(argv[i], "--trace") == 0) {
             arguments.trace = true;
         } else if (strcmp(argv[i], "--fresh") == 0) {
@@ -184,7 +188,7 @@ int main(int argc, char **argv)
             i++;
         } else {
             fprintf(stderr, "usage: sim_nodes [--seeds N] [--seed N] [--fresh] [--seconds S] "
-                            "[--trace] [--planted [BUG]]\n");
+                            "[--moves] [--trace] [--planted [BUG]]\n");
             return 2;
         }
     }
