@@ -118,7 +118,7 @@ static enum err do_step(struct move *move)
     case HAND_OVER_THAW:
         return move_thaw(move);
     case HAND_OVER_STOP:
-        return move_stop(move);
+        return move_stop_pieces(move);
     case HAND_OVER_WAIT_STOPPED:
         return move_wait_stopped(move);
     case HAND_OVER_TAKE:

@@ -66,7 +66,7 @@ enum err many_meaning(const struct many *many);
 /* What the steps of hand_over.h do. */
 enum err move_reserve(struct move *move);
 enum err move_prepare(struct move *move);
-enum err move_stop(struct move *move);
+enum err move_stop_pieces(struct move *move);
 enum err move_wait_stopped(struct move *move);
 enum err move_take(struct move *move);
 enum err move_erase(struct move *move);

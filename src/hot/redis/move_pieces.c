@@ -68,7 +68,7 @@ static void make_stop(struct move *move, struct call *call)
     move_arg_after(move, call, call->cell, 0);
 }
 
-enum err move_stop(struct move *move)
+enum err move_stop_pieces(struct move *move)
 {
     many_free(move->stopped);
     move->stopped = many_new(move, move->over.cells);

@@ -13,7 +13,7 @@
 #include "sim/sim_rng.h"
 
 #define CELLS    4u
-#define SERVERS  3u /* primaries of the simulated Redis */
+#define SERVERS  2u /* primaries of the simulated Redis */
 #define ITEMS    5u
 #define USERS    12u
 #define SLICES   2u /* of an item; a user's is user % SLICES */
@@ -107,7 +107,6 @@ enum nodes_bug {
     NODES_BUG_STOP_AT_ONCE,   /* counts go home before the log has that they were stopped */
     NODES_BUG_DISSOLVE_EARLY, /* a whole is loaded before the store has what its pieces wrote */
     NODES_BUG_ADOPT_AGAIN,    /* a cell that was opened anew adopts what was given up */
-    NODES_BUG_LATE_AT_HOME,   /* a mover that comes late freezes a home that was loaded anew */
     NODES_BUG_OLD_RELEASE,    /* pieces were given up for an opening that another node has ended */
     NODES_BUG_WIPE_UNSAID,    /* a piece that was given up comes back with a replica of its cell */
     NODES_BUG_COUNT,

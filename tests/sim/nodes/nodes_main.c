@@ -44,7 +44,6 @@ static const char *const bug_names[NODES_BUG_COUNT] = {
     [NODES_BUG_ADOPT_AGAIN] = "a cell that was opened anew adopts what was given up",
     [NODES_BUG_OLD_RELEASE] = "pieces were given up for an earlier opening of the home only",
     [NODES_BUG_WIPE_UNSAID] = "a piece that was given up comes back with a replica of its cell",
-    [NODES_BUG_LATE_AT_HOME] = "a late mover works on a home that was loaded anew",
 };
 
 const char *nodes_bug_name(enum nodes_bug bug)

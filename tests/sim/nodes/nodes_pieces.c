@@ -22,12 +22,11 @@ static struct record *record_at(struct asker_of_piece asker, unsigned cell,
     return place.data->entry_count < OUTBOX_ROOM ? &place.data->records[asker.thing] : NULL;
 }
 
-static bool is_late_at_home(struct asker_of_piece asker, const struct record *record,
-                            uint64_t version)
+static bool is_late_at_home(const struct record *record, uint64_t version)
 {
     bool is_piece = record->is_piece || record->rv > 0;
     uint64_t has = record->has_map ? record->map.version : 0;
-    return !is_piece && has != version && asker.model->bug != NODES_BUG_LATE_AT_HOME;
+    return !is_piece && has != version;
 }
 
 static struct event after(const struct name *id, unsigned origin, uint64_t sequence)
@@ -201,7 +200,7 @@ enum err pieces_prepare(struct asker_of_piece asker, unsigned cell, const struct
     } else if (record->type == 0) {
         return ERR_CORRUPT;
     }
-    if (is_late_at_home(asker, record, map->version))
+    if (is_late_at_home(record, map->version))
         return ERR_BUSY;
     if (max_of(record->pv, record->rv) > map->version) {
         *last_version = max_of(*last_version, max_of(record->pv, record->rv));
@@ -239,7 +238,7 @@ enum err pieces_freeze(struct asker_of_piece asker, const struct map *map,
     if (record->type == 0 || record->type == 'c')
         return ERR_CORRUPT;
     bool has_own = record->own[0] != 0;
-    if (!has_own || record->fv > map->version || is_late_at_home(asker, record, map->version))
+    if (!has_own || record->fv > map->version || is_late_at_home(record, map->version))
         return ERR_BUSY;
     bool is_again = record->fv == map->version && record->has_fo;
     for (unsigned slice = 0; slice < SLICES; slice++) {
@@ -302,7 +301,7 @@ enum err pieces_adopt(struct asker_of_piece asker, const struct map *map,
         return ERR_UNAVAILABLE;
     if (record->type == 0)
         return ERR_CORRUPT;
-    if (is_late_at_home(asker, record, map->version))
+    if (is_late_at_home(record, map->version))
         return ERR_BUSY;
     if (record->av >= map->version)
         return ERR_OK;
@@ -350,7 +349,7 @@ enum err pieces_release(struct asker_of_piece asker, const struct map *map)
         return ERR_UNAVAILABLE;
     if (record->type == 0)
         return ERR_CORRUPT;
-    if (record->fv != map->version || is_late_at_home(asker, record, map->version))
+    if (record->fv != map->version || is_late_at_home(record, map->version))
         return ERR_BUSY;
     for (unsigned slice = 0; slice < SLICES; slice++) {
         if (!is_moved(map, slice))
@@ -371,7 +370,7 @@ enum err pieces_thaw(struct asker_of_piece asker, struct map *map, uint64_t adop
         return ERR_UNAVAILABLE;
     if (record->type == 0)
         return ERR_CORRUPT;
-    if (record->fv > map->version || is_late_at_home(asker, record, map->version))
+    if (record->fv > map->version || is_late_at_home(record, map->version))
         return ERR_BUSY;
     bool was_adopted = adopted >= map->base;
     for (unsigned slice = 0; slice < SLICES && record->fv == map->base; slice++) {

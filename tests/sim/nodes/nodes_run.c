@@ -1008,7 +1008,8 @@ static struct world *world_new(uint64_t seed, enum nodes_bug bug, bool trace,
     choose_rates(world);
     bool is_of_moves =
         bug >= NODES_BUG_OF_MOVES || bug == NODES_BUG_NO_AFTER || bug == NODES_BUG_MOVE_AT_ONCE;
-    if (is_of_moves || (bug == NODES_NO_BUG && sim_rng_chance(&world->rng, 400)))
+    world->is_focused = sim_rng_chance(&world->rng, 500);
+    if (is_of_moves || sim_rng_chance(&world->rng, 300))
         choose_rates_of_moves(world);
     for (unsigned item = 0; item < ITEMS; item++)
         for (unsigned user = 0; user < USERS; user++)
