@@ -78,6 +78,7 @@ struct spread_entry {
     struct spread_sum sum;
     bool has_sum;      /* and no part has changed since */
     uint64_t missing;  /* cells that did not answer the last time */
+    uint64_t reserved; /* cells whose piece is just being made, and serves nothing yet */
     int64_t as_of_ms;  /* the last time that all were asked */
     uint64_t asked_ns; /* the same, monotonic; 0 = never */
 

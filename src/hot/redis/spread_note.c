@@ -18,7 +18,6 @@ void spreads_note_counts(struct layer *layer, const struct op *op, unsigned cell
     if (!part->is_known)
         part->as_of_ms = env_wall_ms(layer->env);
     part->is_known = true;
-    part->is_frozen = false;
     part->incarnation = entry->incarnation;
     total_publish(entry);
 }
@@ -31,7 +30,6 @@ static void note_value(struct spread_entry *entry, const struct op *op, unsigned
     if (!part->is_known)
         part->as_of_ms = env_wall_ms(entry->layer->env);
     part->is_known = true;
-    part->is_frozen = false;
     part->incarnation = entry->incarnation;
     total_publish(entry);
 }

@@ -58,24 +58,11 @@ void total_forget(struct spread_entry *entry)
     number_done(&entry->sum.value);
 }
 
-/* A piece that is just being made has nothing; if it serves already, nodes that remember an older
- * map may have counted there. */
-static bool counts_yet(const struct spread_entry *entry, unsigned cell)
-{
-    const struct spread_part *part = entry->parts[cell];
-    return !(entry->missing & map_bit(cell)) && part && part->is_known && !part->is_frozen;
-}
-
+/* A piece that is just being made has nothing. */
 static uint64_t cells_that_count(const struct spread_entry *entry)
 {
-    uint64_t cells = entry->map.cells;
-    uint64_t joining = entry->map.change == MAP_JOIN ? entry->map.slices : 0;
-    for (; joining != 0; joining &= joining - 1) {
-        unsigned cell = (unsigned)__builtin_ctzll(joining);
-        if (!counts_yet(entry, cell))
-            cells &= ~map_bit(cell);
-    }
-    return cells;
+    uint64_t reserved = entry->map.change == MAP_JOIN ? entry->reserved & entry->map.slices : 0;
+    return entry->map.cells & ~reserved;
 }
 
 static void add_part(struct spread_sum *sum, const struct spread_entry *entry,

@@ -66,7 +66,7 @@ static bool is_shard(const struct record *record)
     return record->type != 0 && (record->rv == 0 || record->is_piece);
 }
 
-/* As hot/redis/total.c: what is only joining counts when it answers. */
+/* As hot/redis/total.c: what joins and is only reserved has counted nothing. */
 static struct sum sum_of(struct redis_model *model, const uint64_t *given, unsigned thing)
 {
     unsigned home = home_of(thing);
@@ -82,9 +82,12 @@ static struct sum sum_of(struct redis_model *model, const uint64_t *given, unsig
         sum.is_whole &= !has_successor(model, given, cell);
         const struct record *shard = served_record(model, cell, thing);
         bool is_joining = joining & map_bit(cell);
-        if (shard && is_shard(shard) && !(is_joining && shard->type == 'F'))
+        bool serves = shard && is_shard(shard) && !(is_joining && shard->type == 'F');
+        bool is_reserved = shard && is_joining && !shard->is_piece && shard->type == 'F' &&
+                           shard->rv == whole->map.version;
+        if (serves)
             add_shard(&sum, shard);
-        else if (!is_joining && model->bug != NODES_BUG_SHARD_IS_ZERO)
+        else if (!is_reserved && model->bug != NODES_BUG_SHARD_IS_ZERO)
             sum.is_whole = false;
     }
     return sum;

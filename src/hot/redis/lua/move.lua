@@ -534,16 +534,18 @@ function always.progress()
 end
 
 -- KEYS[2...] records -> of each '' (none) or type, incarnation, map, options, written, and if it is
--- spread (field, value)... What is only reserved has counted nothing, and takes nobody's place.
+-- spread (field, value)... What is only reserved: R, incarnation, the version that it is reserved for.
 function verbs.tell()
     local answer = {}
     for i = 2, #KEYS do
         record = KEYS[i]
         local type = type_of(record)
-        local is_reserved = type == 'F' and redis.call('HEXISTS', record, '.rv') == 1 and
-            redis.call('HEXISTS', record, '.pc') == 0
-        if not type or type == 'n' or is_reserved then
+        local rv = type == 'F' and redis.call('HEXISTS', record, '.pc') == 0 and
+            redis.call('HGET', record, '.rv')
+        if not type or type == 'n' then
             answer[#answer + 1] = ''
+        elseif rv then
+            answer[#answer + 1] = {'R', redis.call('HGET', record, '.i') or '0', rv, '', '0'}
         else
             local has = redis.call('HMGET', record, '.i', '.map', '.o', '.w')
             local counts = string.find('CSF', type, 1, true) and counted() or {}
