@@ -283,7 +283,7 @@ struct hot {
     void *finish_arg;
     _Atomic uint64_t passed_over; /* grows when scan() or items_of() leave out what cannot be
                                    * asked */
-    _Atomic uint64_t arrivals; /* grows with each loaded() that was asked for, before `arrive` */
+    _Atomic uint64_t arrivals;    /* grows with each loaded() that was asked for, before `arrive` */
 };
 
 /* Callers use these, not the table. */

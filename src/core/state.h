@@ -27,7 +27,7 @@ struct state_mark {
     struct log_position position;           /* to read on from: a log of one lane */
     struct log_position lanes[LIMIT_CELLS]; /* and one of many, by lane */
     uint64_t sequences[LIMIT_CELLS];        /* by origin: of the last event applied; 0 = none */
-    int64_t times_ms[LIMIT_CELLS];   /* by origin: when that was written; 0 = not known */
+    int64_t times_ms[LIMIT_CELLS];          /* by origin: when that was written; 0 = not known */
     uint64_t ended[LIMIT_CELLS]; /* by origin: the last sequence before its epoch; 0 = none */
     uint64_t given[LIMIT_CELLS]; /* by origin: the last epoch that was given (store.h), used or not;
                                   * only store_mark() says it */

@@ -95,7 +95,8 @@ static void scan_stored(void *arg, const struct state_target *target)
     if (err == ERR_COLD && !is_expired)
         show_cold(scan, target, (struct age){0});
     else if (err == ERR_UNAVAILABLE && !is_expired)
-        show_cold(scan, target, (struct age){.stale = true, .as_of_ms = row_as_of_ms(scan, target)});
+        show_cold(scan, target,
+                  (struct age){.stale = true, .as_of_ms = row_as_of_ms(scan, target)});
 }
 
 enum err desk_scan(struct desk_seat *seat, struct slice pattern, uint64_t *cursor, uint32_t limit,
@@ -107,8 +108,7 @@ enum err desk_scan(struct desk_seat *seat, struct slice pattern, uint64_t *curso
     enum err err = check_pattern(pattern, error);
     if (err)
         return err;
-    struct scan scan = {
-        .seat = seat, .pattern = pattern, .visit = visit, .arg = arg, .age = age};
+    struct scan scan = {.seat = seat, .pattern = pattern, .visit = visit, .arg = arg, .age = age};
     if (!(*cursor & PHASE_STORE)) {
         uint64_t passed_over = atomic_load(&hot->passed_over);
         hot_scan(hot, cursor, limit, scan_hot, &scan);

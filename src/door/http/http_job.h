@@ -20,9 +20,9 @@ struct http_job {
     struct http_call call; /* a copy; of its slices only those of headers hold */
     http_find_fn *find;
     struct http_text text;
-    bool is_write; /* the answer says `ack` */
+    bool is_write;  /* the answer says `ack` */
     struct age age; /* of what was found */
-    char *memory;  /* owned: what slices point to */
+    char *memory;   /* owned: what slices point to */
     struct slice argument;
     struct slice extra;
 };

@@ -56,10 +56,10 @@ struct schema {
 #define PAGE(things, of)                          \
     CLOSED("\"" things "\",\"cursor\",\"as_of\"", \
            "\"" things "\":" LIST(of) ",\"cursor\":" CURSOR FRESHNESS ",\"as_of\":" TIME)
-#define PAGE_OF(owner, things, of)                                                   \
-    CLOSED("\"" owner "\",\"" things "\",\"cursor\",\"as_of\"",                      \
+#define PAGE_OF(owner, things, of)                                                             \
+    CLOSED("\"" owner "\",\"" things "\",\"cursor\",\"as_of\"",                                \
            "\"" owner "\":" STRING ",\"" things "\":" LIST(of) ",\"cursor\":" CURSOR FRESHNESS \
-           ",\"as_of\":" TIME)
+                                                               ",\"as_of\":" TIME)
 
 static const struct schema schemas[] = {
     {"Any", "{}"},
@@ -123,10 +123,9 @@ static const struct schema schemas[] = {
      CLOSED("\"id\",\"kind\",\"shards\",\"policy\",\"as_of\"",
             "\"id\":" STRING ",\"kind\":{\"enum\":[\"counter\",\"item\"]},\"shards\":" WHOLE
             ",\"shards_asked\":" WHOLE ",\"policy\":" STRING ",\"floor\":{\"oneOf\":[" DIGITS
-            ",{\"type\":\"null\"}]}" FRESHNESS
-            ",\"idle_s\":" WHOLE ",\"incarnation\":" WHOLE ",\"home\":" WHOLE
-            ",\"expires\":" TIME_0 ",\"written\":" TIME_0 ",\"shards_changed\":" TIME_0
-            ",\"shards_reason\":" STRING
+            ",{\"type\":\"null\"}]}" FRESHNESS ",\"idle_s\":" WHOLE ",\"incarnation\":" WHOLE
+            ",\"home\":" WHOLE ",\"expires\":" TIME_0 ",\"written\":" TIME_0
+            ",\"shards_changed\":" TIME_0 ",\"shards_reason\":" STRING
             ",\"shard_values\":{\"oneOf\":[" LIST(DIGITS) ",{"
                                                           "\"type\":\"null\"}]},\"as_of\":" TIME)},
     {"CounterEntry",
@@ -171,13 +170,12 @@ static const struct schema schemas[] = {
     {"Mine", CLOSED("\"user\",\"items\"",
                     "\"user\":" USER_ID ",\"items\":{\"type\":\"array\",\"minItems\":1,"
                     "\"maxItems\":1000,\"items\":" NAME_ID "}")},
-    {"ItemReaction", CLOSED("\"item\",\"reaction\"",
-                            "\"item\":" STRING ",\"reaction\":" TEXT_0
-                            ",\"problem\":" STRING FRESHNESS ",\"as_of\":" TIME)},
-    {"MineAnswer",
-     CLOSED("\"user\",\"reactions\",\"as_of\"",
-            "\"user\":" STRING ",\"reactions\":" LIST(REF("ItemReaction")) FRESHNESS
-            ",\"as_of\":" TIME)},
+    {"ItemReaction",
+     CLOSED("\"item\",\"reaction\"", "\"item\":" STRING ",\"reaction\":" TEXT_0
+                                     ",\"problem\":" STRING FRESHNESS ",\"as_of\":" TIME)},
+    {"MineAnswer", CLOSED("\"user\",\"reactions\",\"as_of\"",
+                          "\"user\":" STRING ",\"reactions\":" LIST(REF("ItemReaction")) FRESHNESS
+                          ",\"as_of\":" TIME)},
     {"UserPage", PAGE_OF("user", "reactions", REF("ItemReaction"))},
     {"Past",
      CLOSED("\"time\",\"item\",\"user\",\"kind\"",
@@ -266,12 +264,12 @@ static const struct schema schemas[] = {
             "\"post_id\":" NAME_ID ",\"user_id\":" USER_ID ",\"liked\":" BOOLEAN
             ",\"delta\":{\"enum\":[-1,0,1]},\"like_count\":" WHOLE ",\"repeated\":" BOOLEAN
             ",\"ack\":" ACK ",\"as_of\":" TIME)},
-    {"SeedCount", CLOSED("\"post_id\",\"like_count\",\"as_of\"",
-                         "\"post_id\":" NAME_ID ",\"like_count\":" WHOLE FRESHNESS
-                         ",\"as_of\":" TIME)},
-    {"SeedVideo", CLOSED("\"videoId\",\"likeCount\",\"as_of\"",
-                         "\"videoId\":" STRING ",\"likeCount\":" WHOLE FRESHNESS
-                         ",\"as_of\":" TIME)},
+    {"SeedCount",
+     CLOSED("\"post_id\",\"like_count\",\"as_of\"",
+            "\"post_id\":" NAME_ID ",\"like_count\":" WHOLE FRESHNESS ",\"as_of\":" TIME)},
+    {"SeedVideo",
+     CLOSED("\"videoId\",\"likeCount\",\"as_of\"",
+            "\"videoId\":" STRING ",\"likeCount\":" WHOLE FRESHNESS ",\"as_of\":" TIME)},
 };
 
 static void write_kinds(struct http_text *to, const struct kinds *kinds)

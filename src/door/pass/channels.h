@@ -108,9 +108,9 @@ void channels_again(struct channels *channels, struct slice id);
 
 /* In the door's answer: has the op's counter written into the streams of its channels. One that is
  * gone is told as 0; one that could not be read is told when it changes the next time, or, if that
- * was since some of the hot layer does not answer, as soon as it does. One that was read before what
- * its channel was told last is not told; to a pattern, which may have been told of another counter,
- * it is read again. */
+ * was since some of the hot layer does not answer, as soon as it does. One that was read before
+ * what its channel was told last is not told; to a pattern, which may have been told of another
+ * counter, it is read again. */
 void channels_tell(struct channels *channels, const struct op *op);
 
 /* Publishes what was written; the end of the pass does as well. While it delivers, and since the

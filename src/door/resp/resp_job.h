@@ -33,7 +33,7 @@ struct resp_job {
     uint64_t cursor;
     uint32_t limit;
     struct age age; /* of what was found */
-    unsigned argc; /* the request, copied */
+    unsigned argc;  /* the request, copied */
     struct slice *argv;
 };
 

@@ -301,9 +301,8 @@ static void visit_item(void *arg, struct slice item, struct slice kind)
 static void work_reacted(struct pass_job *base, struct desk_seat *seat)
 {
     struct resp_job *job = (struct resp_job *)base;
-    enum err err =
-        desk_items_of(seat, job->argv[1], &job->cursor, job->limit, visit_item, job, &job->age,
-                      &base->error);
+    enum err err = desk_items_of(seat, job->argv[1], &job->cursor, job->limit, visit_item, job,
+                                 &job->age, &base->error);
     if (err)
         resp_job_fail(job, err, NULL);
 }

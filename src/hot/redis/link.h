@@ -67,9 +67,9 @@ const struct error *link_trouble(const struct link *link);
  * second. */
 void link_tick(struct link *link);
 
-/* Puts bytes of a command, and says who gets its reply. The link is ready. Calls nobody back: a link
- * that breaks by this is not ready from now on, takes no more bytes, and loses its replies in the
- * next link_flush() or link_tick(). */
+/* Puts bytes of a command, and says who gets its reply. The link is ready. Calls nobody back: a
+ * link that breaks by this is not ready from now on, takes no more bytes, and loses its replies in
+ * the next link_flush() or link_tick(). */
 void link_put(struct link *link, struct slice bytes);
 void link_expect(struct link *link, link_reply_fn *fn, void *arg);
 

@@ -277,8 +277,8 @@ static void take_describe(struct reading *reading, struct op *op)
     describe->deadline_ms = take_number(reading);
     describe->written_ms = take_number(reading) / 1000 * 1000;
     uint64_t reason = take_unsigned(reading);
-    describe->reason = heat_reason_text(
-        reason < HEAT_REASON_COUNT ? (enum heat_reason)reason : HEAT_UNCHANGED);
+    describe->reason =
+        heat_reason_text(reason < HEAT_REASON_COUNT ? (enum heat_reason)reason : HEAT_UNCHANGED);
     describe->changed_ms = take_number(reading);
 }
 

@@ -4,8 +4,8 @@
 
 /* How far every origin is, of the same moment as the rest of a statement: all sequences, and behind
  * them all times. */
-#define SQL_SEQUENCES                                                                             \
-    "(SELECT array_agg(sequence ORDER BY origin) || array_agg(applied_ms ORDER BY origin) AS "    \
+#define SQL_SEQUENCES                                                                          \
+    "(SELECT array_agg(sequence ORDER BY origin) || array_agg(applied_ms ORDER BY origin) AS " \
     "sequences FROM origins) o"
 
 /* The counts of an item in two arrays, and when the last of them was changed. */

@@ -54,8 +54,7 @@ static int begin(void **state)
     (void)state;
     wall_ms = WAS_MS;
     kinds_parse(&kinds, SLICE("like"), NULL);
-    layer = (struct layer){.env = &env,
-                           .options = {.url = "redis://127.0.0.1:1", .kinds = &kinds}};
+    layer = (struct layer){.env = &env, .options = {.url = "redis://127.0.0.1:1", .kinds = &kinds}};
     layer.loop = loop_new(NULL);
     layer.calls = calls_new(&layer);
     layer.cluster = cluster_new(&layer, NULL);
