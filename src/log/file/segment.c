@@ -218,12 +218,13 @@ void group_seal(char *bytes, const struct group *group)
     put64(bytes + HEADER_SUM_AT, head_checksum(bytes));
 }
 
-static bool get_fields(const char *bytes, uint32_t kind, struct group *ret_group)
+static bool get_fields(const char *bytes, uint32_t kind, bool is_old, struct group *ret_group)
 {
     if (memcmp(bytes + 8, group_magic, sizeof(group_magic)) != 0)
         return false;
     uint32_t body_bytes = get32(bytes + 12);
-    if (body_bytes > GROUP_BYTES_MAX - GROUP_HEADER_BYTES - GROUP_ALIGN || kind > GROUP_CLOSING)
+    uint32_t align = is_old ? GROUP_ALIGN_OLD : GROUP_ALIGN;
+    if (body_bytes > GROUP_BYTES_MAX - group_header_bytes(is_old) - align || kind > GROUP_CLOSING)
         return false;
 
     *ret_group = (struct group){
@@ -234,21 +235,19 @@ static bool get_fields(const char *bytes, uint32_t kind, struct group *ret_group
         .body_bytes = body_bytes,
         .sections = get32(bytes + 48),
         .kind = kind,
+        .is_old = is_old,
     };
     return true;
 }
 
 bool group_get(const char *bytes, struct group *ret_group)
 {
-    return get_fields(bytes, get32(bytes + 52) & 0xff, ret_group);
+    return get_fields(bytes, get32(bytes + 52) & 0xff, false, ret_group);
 }
 
 bool group_get_old(const char *bytes, struct group *ret_group)
 {
-    bool is_one = get_fields(bytes, get32(bytes + 52), ret_group);
-    if (is_one)
-        ret_group->is_old = true;
-    return is_one;
+    return get_fields(bytes, get32(bytes + 52), true, ret_group);
 }
 
 bool group_is_torn(const char *bytes, size_t size, uint64_t used, const struct group *place)

@@ -137,11 +137,27 @@ TEST(a_section_that_reaches_past_the_body_is_refused)
     }
 }
 
+TEST(the_largest_group_of_the_old_format_is_read)
+{
+    uint32_t most = GROUP_BYTES_MAX - GROUP_HEADER_BYTES_OLD - GROUP_ALIGN_OLD;
+    char *bytes = calloc(1, GROUP_BYTES_MAX);
+    assert_non_null(bytes);
+    struct group group = {.number = 1, .body_bytes = most, .is_old = true};
+    group_seal(bytes, &group);
+    struct group found;
+    assert_true(group_get_old(bytes, &found));
+    assert_int_equal(found.body_bytes, most);
+    assert_true(found.is_old);
+    assert_true(group_is_intact(bytes, &found));
+    free(bytes);
+}
+
 RUN(cmocka_unit_test(a_header_comes_back_as_it_was),
     cmocka_unit_test(every_flipped_bit_of_a_header_is_noticed),
     cmocka_unit_test(zeros_are_not_a_header),
     cmocka_unit_test(a_group_comes_back_as_it_was_whatever_its_size),
     cmocka_unit_test(every_flipped_bit_of_a_group_is_noticed_padding_included),
     cmocka_unit_test(no_group_is_larger_than_the_largest),
+    cmocka_unit_test(the_largest_group_of_the_old_format_is_read),
     cmocka_unit_test(sections_are_cut_off_one_by_one),
     cmocka_unit_test(a_section_that_reaches_past_the_body_is_refused))
