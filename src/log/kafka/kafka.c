@@ -12,7 +12,7 @@
 #define PENDING_BYTES_MAX ((uint64_t)64 << 20)
 #define CLOSE_MS          10000u
 #define ANSWER_MS         2000u
-#define PROBE_MS          5000 /* down for so long, with nothing under way: try one event */
+#define PROBE_MS          5000u /* down for so long, with nothing under way: try one event */
 #define LINGER_US         500u
 #define SESSION_MS        10000u
 
@@ -73,7 +73,7 @@ static bool may_probe(const struct kafka_log *log)
 {
     const struct producer *producer = &log->producer;
     return producer->pending_bytes == 0 && producer->is_ready &&
-           env_wall_ms(log->env) - (int64_t)producer->stats.down_since_ms > PROBE_MS;
+           env_monotonic_ns(log->env) - producer->down_ns > (uint64_t)PROBE_MS * MS_NS;
 }
 
 static enum err kafka_room(struct log *base)

@@ -8,13 +8,14 @@
 
 #define ENSURE_MS  5000 /* of the topic, at a start */
 #define EVERY_MS   1000
+#define LOOK_MS    5000 /* at most: the end waits for it */
 #define LETTERS_MS 2000 /* to be rid of dead letters, at the end */
 
-/* How long a look may take: the leaders are asked for, and then asked. Brokers that answer each of
- * these in time are never said to be down. */
+/* How long a look may take: the leaders are asked for, and then asked. */
 static int look_ms(const struct kafka_log *log)
 {
-    return (int)(2 * log->answer_ms) + EVERY_MS;
+    uint64_t both_ms = 2 * log->answer_ms + EVERY_MS;
+    return both_ms < LOOK_MS ? (int)both_ms : LOOK_MS;
 }
 
 /* The ends of the lanes, which others append to as well. Who answers is there. */

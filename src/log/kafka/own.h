@@ -53,6 +53,7 @@ struct producer {
     struct buffer json;
     uint64_t pending_bytes;
     struct log_stats stats;
+    uint64_t down_ns; /* when it was said to be down, if it is */
     uint64_t sent_ns; /* of the oldest that waits, or when something was last acknowledged */
     bool is_ready;    /* the topic is there, and as it should be */
     bool has_unsent;  /* librdkafka had no room */

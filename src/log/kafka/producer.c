@@ -265,6 +265,8 @@ void producer_set_down(struct kafka_log *log, bool is_down, const char *reason)
     pthread_mutex_lock(&producer->mutex);
     uint64_t since_ms = producer->stats.down_since_ms;
     producer->stats.down_since_ms = !is_down ? 0 : since_ms > 0 ? since_ms : now_ms;
+    if (is_down && since_ms == 0)
+        producer->down_ns = env_monotonic_ns(log->env);
     producer->has_acked = false;
     if (!is_down)
         producer->reason[0] = '\0';
