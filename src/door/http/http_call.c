@@ -73,7 +73,7 @@ static bool is_known(struct http_client *client)
     bool has_said = client->parser.request.headers[HTTP_HEADER_AUTHORIZATION].data != NULL;
     if (has_said && (!is_right || !client->is_trusted))
         auth_throttle_used(&client->worker->share.limits->auth, conn_network(client->conn),
-                           loop_now_ms(client->worker->loop), is_right, &client->auth_turn);
+                           is_right, &client->auth_turn);
     client->is_trusted = is_right;
     return is_right;
 }

@@ -187,6 +187,7 @@ void http_parser_next(struct http_parser *parser)
     parser->name.size = 0;
     parser->headers_seen = 0;
     parser->body_size = 0;
+    parser->body_max = 0;
     parser->extension_size = 0;
     parser->is_other = false;
     parser->complete = false;
@@ -430,6 +431,10 @@ enum http_found http_parse(struct http_parser *parser, char *data, size_t size)
             return found;
         if (parser->state == AT_BODY)
             return HTTP_FOUND_HEAD;
+    }
+    if (parser->state == AT_BODY && parser->body_max == 0) { /* nobody has decided about it yet */
+        (void)take_slices(parser);
+        return HTTP_FOUND_HEAD;
     }
     if (parser->state == AT_BODY && begin_body(parser) == HTTP_FOUND_BROKEN)
         return HTTP_FOUND_BROKEN;

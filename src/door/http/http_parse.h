@@ -63,7 +63,7 @@ struct http_request {
 
 enum http_found {
     HTTP_FOUND_MORE,    /* needed */
-    HTTP_FOUND_HEAD,    /* a head whose body follows: say what `body_max` is, and go on */
+    HTTP_FOUND_HEAD,    /* a head whose body follows, until `body_max` is said */
     HTTP_FOUND_REQUEST, /* of `used` bytes */
     HTTP_FOUND_BROKEN,  /* nothing of what follows can be understood */
 };

@@ -35,9 +35,12 @@ static struct auth_source *find(struct auth_throttle *throttle, uint64_t network
     return least;
 }
 
+/* Many that were let in at once must not make a debt that nobody can wait for. */
 static void charge(struct auth_source *source, uint64_t now_ms)
 {
-    source->debt_ms = (source->debt_ms > now_ms ? source->debt_ms : now_ms) + AUTH_EVERY_MS;
+    uint64_t most_ms = now_ms + AUTH_FREE * AUTH_EVERY_MS + AUTH_WAIT_MS;
+    uint64_t debt_ms = (source->debt_ms > now_ms ? source->debt_ms : now_ms) + AUTH_EVERY_MS;
+    source->debt_ms = debt_ms < most_ms ? debt_ms : most_ms;
 }
 
 uint64_t auth_throttle_wait(struct auth_throttle *throttle, uint64_t network, uint64_t now_ms,
@@ -56,26 +59,26 @@ uint64_t auth_throttle_wait(struct auth_throttle *throttle, uint64_t network, ui
     lock_take(&throttle->lock);
     struct auth_source *source = find(throttle, network);
     uint64_t free_until_ms = now_ms + AUTH_FREE * AUTH_EVERY_MS;
-    if (source->debt_ms >= free_until_ms) {
+    if (source->debt_ms >= free_until_ms)
         wait_ms = source->debt_ms - free_until_ms + AUTH_EVERY_MS;
-        if (wait_ms > AUTH_WAIT_MS)
-            wait_ms = AUTH_NEVER;
-        else
-            charge(source, now_ms);
-    }
+    if (wait_ms > AUTH_WAIT_MS)
+        wait_ms = AUTH_NEVER;
+    else
+        charge(source, now_ms);
     lock_release(&throttle->lock);
     turn->is_granted = wait_ms == 0;
-    turn->is_paid_for = wait_ms > 0;
     turn->at_ms = wait_ms > 0 && wait_ms != AUTH_NEVER ? now_ms + wait_ms : 0;
     return wait_ms;
 }
 
-void auth_throttle_used(struct auth_throttle *throttle, uint64_t network, uint64_t now_ms,
-                        bool was_right, struct auth_turn *turn)
+void auth_throttle_used(struct auth_throttle *throttle, uint64_t network, bool was_right,
+                        struct auth_turn *turn)
 {
-    if (!was_right && !turn->is_paid_for) {
+    if (was_right) {
         lock_take(&throttle->lock);
-        charge(find(throttle, network), now_ms);
+        struct auth_source *source = find(throttle, network);
+        if (source->debt_ms >= AUTH_EVERY_MS)
+            source->debt_ms -= AUTH_EVERY_MS;
         lock_release(&throttle->lock);
     }
     *turn = (struct auth_turn){.at_ms = 0};

@@ -36,21 +36,21 @@ struct auth_throttle {
 
 /* What a connection knows of its next password. */
 struct auth_turn {
-    uint64_t at_ms;   /* it is looked at then; 0 = it does not wait */
-    bool is_granted;  /* it may be looked at now */
-    bool is_paid_for; /* its place was counted when it began to wait */
+    uint64_t at_ms;  /* it is looked at then; 0 = it does not wait */
+    bool is_granted; /* it may be looked at now */
 };
 
 void auth_throttle_init(struct auth_throttle *throttle, uint64_t key);
 void auth_throttle_done(struct auth_throttle *throttle);
 
-/* Asks to have a password from `network` looked at: 0 = now (the turn is granted), or after so many
- * milliseconds, when this is to be called again; AUTH_NEVER = it is to be refused. */
+/* Asks to have a password from `network` looked at, which is counted as a guess from here on: 0 =
+ * now (the turn is granted), or after so many milliseconds, when this is to be called again;
+ * AUTH_NEVER = it is to be refused. */
 uint64_t auth_throttle_wait(struct auth_throttle *throttle, uint64_t network, uint64_t now_ms,
                             struct auth_turn *turn);
 
-/* The password was looked at, and was right or wrong: the turn is over. */
-void auth_throttle_used(struct auth_throttle *throttle, uint64_t network, uint64_t now_ms,
-                        bool was_right, struct auth_turn *turn);
+/* The password was looked at: the turn is over, and if it was right costs nothing after all. */
+void auth_throttle_used(struct auth_throttle *throttle, uint64_t network, bool was_right,
+                        struct auth_turn *turn);
 
 #endif

@@ -100,7 +100,7 @@ static void use_turn(struct resp_client *client, bool was_right)
 {
     if (client->conn)
         auth_throttle_used(&client->worker->share.limits->auth, conn_network(client->conn),
-                           loop_now_ms(client->worker->loop), was_right, &client->auth_turn);
+                           was_right, &client->auth_turn);
 }
 
 /* There is one user, who is called what Redis calls it. */

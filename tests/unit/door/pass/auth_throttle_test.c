@@ -19,7 +19,7 @@ static uint64_t guess(uint64_t network, uint64_t now_ms, bool is_right)
         assert_int_equal(auth_throttle_wait(&throttle, network, now_ms + wait_ms, &turn), 0);
     }
     assert_true(turn.is_granted);
-    auth_throttle_used(&throttle, network, now_ms + wait_ms, is_right, &turn);
+    auth_throttle_used(&throttle, network, is_right, &turn);
     return wait_ms;
 }
 
@@ -64,6 +64,32 @@ TEST(a_flood_is_looked_at_at_a_rate_and_the_rest_is_refused)
     auth_throttle_done(&throttle);
 }
 
+TEST(right_passwords_are_looked_at_at_once_soon_after_the_guessing_has_stopped)
+{
+    auth_throttle_init(&throttle, 7);
+    for (unsigned i = 0; i < 1000; i++)
+        (void)guess(HERE, 1000, false);
+    for (uint64_t now_ms = 1000; now_ms < 21000; now_ms += 10) {
+        uint64_t wait_ms = guess(HERE, now_ms, true);
+        if (now_ms > 1000 + AUTH_WAIT_MS)
+            assert_int_equal(wait_ms, 0);
+    }
+    auth_throttle_done(&throttle);
+}
+
+TEST(turns_that_are_not_used_are_counted_and_no_debt_is_for_ever)
+{
+    static struct auth_turn turns[1000];
+    memset(turns, 0, sizeof(turns));
+    auth_throttle_init(&throttle, 7);
+    unsigned granted = 0;
+    for (unsigned i = 0; i < 1000; i++)
+        granted += auth_throttle_wait(&throttle, HERE, 1000, &turns[i]) == 0;
+    assert_int_equal(granted, AUTH_FREE);
+    assert_int_equal(guess(HERE, 1000 + AUTH_WAIT_MS + AUTH_EVERY_MS, true), 0);
+    auth_throttle_done(&throttle);
+}
+
 TEST(many_sources_take_no_more_memory_and_do_not_free_the_one_that_guesses)
 {
     auth_throttle_init(&throttle, 7);
@@ -79,4 +105,6 @@ RUN(cmocka_unit_test(some_wrong_passwords_are_free_and_further_ones_wait_whateve
     cmocka_unit_test(a_right_password_waits_its_turn_and_is_never_held_up_for_long),
     cmocka_unit_test(right_passwords_cost_nothing),
     cmocka_unit_test(a_flood_is_looked_at_at_a_rate_and_the_rest_is_refused),
+    cmocka_unit_test(right_passwords_are_looked_at_at_once_soon_after_the_guessing_has_stopped),
+    cmocka_unit_test(turns_that_are_not_used_are_counted_and_no_debt_is_for_ever),
     cmocka_unit_test(many_sources_take_no_more_memory_and_do_not_free_the_one_that_guesses))
