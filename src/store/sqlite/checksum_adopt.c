@@ -97,6 +97,8 @@ static bool has_no_sum(const struct pages *pages)
 static int sum_page(const struct pages *pages, sqlite3_int64 offset)
 {
     unsigned char sum[CHECKSUM_BYTES];
+    if (checksum_is_lock_page(pages->size, offset))
+        return SQLITE_OK;
     int code = read_page(pages, offset);
     if (code != SQLITE_OK)
         return code;

@@ -10,8 +10,10 @@
 #include "base/message.h"
 #include "store/sqlite/sqlite.h"
 
-#define COUNTERS 1500 /* enough for pages above the leaves */
-#define PAGE     4096
+#define COUNTERS        1500 /* enough for pages above the leaves */
+#define PAGE            4096
+#define LOCK_BYTE       (17 * PAGE)
+#define LOCK_BYTE_USUAL 0x40000000u
 
 static struct rig *rig;
 
@@ -77,6 +79,20 @@ static int tear_down(void **state)
     (void)state;
     rig_free(rig);
     return 0;
+}
+
+/* SQLite leaves out the page with its locks, at 1 GiB. Here it is in the middle of a small file. */
+static int set_up_lock_page(void **state)
+{
+    (void)sqlite3_test_control(SQLITE_TESTCTRL_PENDING_BYTE, (unsigned)LOCK_BYTE);
+    return set_up(state);
+}
+
+static int tear_down_lock_page(void **state)
+{
+    int code = tear_down(state);
+    (void)sqlite3_test_control(SQLITE_TESTCTRL_PENDING_BYTE, LOCK_BYTE_USUAL);
+    return code;
 }
 
 static void flip(off_t at, unsigned bit)
@@ -261,6 +277,38 @@ TEST(a_quiet_moment_finds_what_nobody_reads)
     assert_int_equal(store_mark(rig->store, &rig->mark, &error), ERR_OK);
 }
 
+static void assert_lock_page_is_empty(void)
+{
+    static const unsigned char none[PAGE];
+    unsigned char page[PAGE];
+    int file = open(path_of(""), O_RDONLY | O_CLOEXEC);
+    assert_true(file >= 0);
+    assert_int_equal(pread(file, page, PAGE, LOCK_BYTE), PAGE);
+    close(file);
+    assert_memory_equal(page, none, PAGE);
+}
+
+static void assert_all_pages_are_well(void)
+{
+    struct error error = {.text = ""};
+    for (off_t pages = 0; pages <= file_size() / PAGE; pages += 1024)
+        if (store_rest(rig->store, &error))
+            fail_msg("%s", error.text);
+}
+
+TEST(the_page_that_sqlite_never_writes_is_no_damage)
+{
+    assert_true(file_size() > LOCK_BYTE + PAGE);
+    assert_lock_page_is_empty();
+    assert_all_pages_are_well();
+    rig_close(rig);
+    run_plain("VACUUM");
+    open_again();
+    assert_true(all_is_right(1));
+    assert_lock_page_is_empty();
+    assert_all_pages_are_well();
+}
+
 /* ---- other programs ---- */
 
 TEST(a_plain_sqlite_reads_and_writes_while_the_store_is_open)
@@ -361,6 +409,8 @@ RUN(CASE(a_flipped_bit_anywhere_is_never_a_wrong_answer),
     CASE(a_store_with_a_damaged_page_is_out_of_order_until_it_is_put_right),
     CASE(a_damaged_file_that_is_moved_away_is_made_anew),
     CASE(a_quiet_moment_finds_what_nobody_reads),
+    cmocka_unit_test_setup_teardown(the_page_that_sqlite_never_writes_is_no_damage,
+                                    set_up_lock_page, tear_down_lock_page),
     CASE(a_plain_sqlite_reads_and_writes_while_the_store_is_open),
     CASE(vacuum_takes_over_what_was_written_while_nobody_watched),
     CASE(a_copy_that_vacuum_into_has_made_can_be_put_back), CASE(a_file_without_sums_gets_them),
