@@ -18,6 +18,8 @@
 #define AT_RESERVED  20
 #define SLOT_CKPT    1
 #define BUSY_MS      2000
+#define OPEN         "-open"
+#define ADOPTING     "-adopting"
 
 static void beside(const char *path, const char *suffix, char to[PATH_BYTES])
 {
@@ -30,13 +32,53 @@ static off_t size_of(const char *path)
     return stat(path, &facts) == 0 ? facts.st_size : -1;
 }
 
-static bool was_left_open(const char *path)
+/* --- marks: empty files beside it, durable --- */
+
+static bool sync_folder_of(const char *path)
+{
+    char folder[PATH_BYTES];
+    snprintf(folder, sizeof(folder), "%s", path);
+    char *slash = strrchr(folder, '/');
+    if (slash)
+        slash[slash == folder] = '\0';
+    int file = open(slash ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool is_synced = file >= 0 && fsync(file) == 0;
+    if (file >= 0)
+        close(file);
+    return is_synced;
+}
+
+static bool is_marked(const char *path, const char *suffix)
 {
     char mark[PATH_BYTES];
+    beside(path, suffix, mark);
+    return size_of(mark) >= 0;
+}
+
+static bool set_mark(const char *path, const char *suffix)
+{
+    char mark[PATH_BYTES];
+    beside(path, suffix, mark);
+    int file = open(mark, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    if (file >= 0)
+        close(file);
+    return file >= 0 && sync_folder_of(path);
+}
+
+/* Only the removal of one that was there has to be made durable. */
+static void clear_mark(const char *path, const char *suffix)
+{
+    char mark[PATH_BYTES];
+    beside(path, suffix, mark);
+    if (unlink(mark) == 0)
+        (void)sync_folder_of(path);
+}
+
+static bool was_left_open(const char *path)
+{
     char wal[PATH_BYTES];
-    beside(path, "-open", mark);
     beside(path, "-wal", wal);
-    return size_of(mark) >= 0 && size_of(wal) < 0;
+    return is_marked(path, OPEN) && size_of(wal) < 0;
 }
 
 void checksum_mark_closed(const char *path)
@@ -47,15 +89,10 @@ void checksum_mark_closed(const char *path)
 
 void checksum_mark_open(const char *path, bool is_open)
 {
-    char mark[PATH_BYTES];
-    beside(path, "-open", mark);
-    if (!is_open) {
-        (void)unlink(mark);
-        return;
-    }
-    int file = open(mark, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-    if (file >= 0)
-        close(file);
+    if (is_open)
+        (void)set_mark(path, OPEN);
+    else
+        clear_mark(path, OPEN);
 }
 
 /* --- the first page --- */
@@ -141,16 +178,36 @@ static int sum_alone(sqlite3 *handle, const struct pages *pages)
     return code;
 }
 
-static int adopt(sqlite3 *handle, const char *path, bool is_left_open)
+static void say_adopted(const char *path)
+{
+    message_warning("another program has written to the store while nobody watched: its pages get "
+                    "their checksums anew, as they are file=%s",
+                    path);
+}
+
+/* The WAL that is made meanwhile hides that it was left open: so that is marked before. */
+static int adopt_as_it_is(sqlite3 *handle, const char *path, const struct pages *pages)
+{
+    if (!set_mark(path, ADOPTING))
+        return SQLITE_IOERR_WRITE;
+    say_adopted(path);
+    int code = sum_alone(handle, pages);
+    if (code == SQLITE_OK)
+        clear_mark(path, ADOPTING);
+    return code;
+}
+
+static int adopt(sqlite3 *handle, const char *path)
 {
     struct pages pages = {NULL, NULL, 0};
     int code = sqlite3_file_control(handle, "main", SQLITE_FCNTL_FILE_POINTER, &pages.file);
-    if (code == SQLITE_OK && pages.file && pages.file->pMethods && has_sums(&pages) &&
-        (is_left_open || has_no_sum(&pages))) {
-        message_warning("another program has written to the store while nobody watched: its pages "
-                        "get their checksums anew, as they are file=%s",
-                        path);
-        code = sum_alone(handle, &pages);
+    if (code == SQLITE_OK && pages.file && pages.file->pMethods && has_sums(&pages)) {
+        if (is_marked(path, ADOPTING) || was_left_open(path))
+            code = adopt_as_it_is(handle, path, &pages);
+        else if (has_no_sum(&pages)) {
+            say_adopted(path);
+            code = sum_alone(handle, &pages);
+        }
     }
     free(pages.page);
     return code;
@@ -158,14 +215,16 @@ static int adopt(sqlite3 *handle, const char *path, bool is_left_open)
 
 enum err checksum_adopt(const char *path, struct error *error)
 {
-    if (size_of(path) <= 0)
+    if (size_of(path) <= 0) {
+        clear_mark(path, ADOPTING); /* that was another file */
         return ERR_OK;
+    }
     sqlite3 *handle;
     int code = sqlite3_open_v2(path, &handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
     if (code == SQLITE_OK) {
         sqlite3_busy_timeout(handle, BUSY_MS);
         (void)sqlite3_db_config(handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
-        code = adopt(handle, path, was_left_open(path));
+        code = adopt(handle, path);
     }
     sqlite3_close_v2(handle);
     return code == SQLITE_OK || code == SQLITE_CANTOPEN

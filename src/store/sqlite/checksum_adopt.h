@@ -5,7 +5,8 @@
  *
  *   - the first page has zeros in the place of its sum: VACUUM of a plain SQLite leaves them
  *   - FILE-open stands beside the file, and no WAL: the process that had it open was killed, and
- *     another program has carried the WAL over since */
+ *     another program has carried the WAL over since. FILE-adopting stands there meanwhile, so
+ *     that a process that is killed while it does this leaves the rest to the next one */
 #ifndef STORE_SQLITE_CHECKSUM_ADOPT_H
 #define STORE_SQLITE_CHECKSUM_ADOPT_H
 

@@ -12,6 +12,7 @@
 
 #define COUNTERS        1500 /* enough for pages above the leaves */
 #define PAGE            4096
+#define KILLED          9
 #define LOCK_BYTE       (17 * PAGE)
 #define LOCK_BYTE_USUAL 0x40000000u
 
@@ -380,7 +381,7 @@ TEST(a_file_without_sums_gets_them)
 }
 
 /* The shell that looks at the file of a process that was killed carries the WAL over. */
-TEST(another_program_may_carry_over_the_wal_of_a_process_that_was_killed)
+static void be_killed_and_carried_over(void)
 {
     rig_close(rig);
     pid_t child = fork();
@@ -396,10 +397,93 @@ TEST(another_program_may_carry_over_the_wal_of_a_process_that_was_killed)
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
     run_plain("SELECT count(*) FROM entries");
-    open_again();
+}
+
+static void assert_carried_over(void)
+{
     assert_string_equal(rig_load(rig, "counter-00000"), "counter-00000 value=101");
     assert_string_equal(rig_load(rig, "other"), "other value=5");
-    assert_int_equal(store_rest(rig->store, NULL), ERR_OK);
+    assert_all_pages_are_well();
+}
+
+TEST(another_program_may_carry_over_the_wal_of_a_process_that_was_killed)
+{
+    be_killed_and_carried_over();
+    open_again();
+    assert_carried_over();
+}
+
+/* In a child: the process ends before it writes this many sums more. */
+static int sums_left;
+
+static void count_sum(size_t size)
+{
+    if (size == 8 && sums_left-- == 0)
+        _exit(KILLED);
+}
+
+static ssize_t counted_write(int file, const void *from, size_t size)
+{
+    count_sum(size);
+    return write(file, from, size);
+}
+
+static ssize_t counted_pwrite(int file, const void *from, size_t size, off_t at)
+{
+    count_sum(size);
+    return pwrite(file, from, size, at);
+}
+
+static void kill_at_sum(int sum)
+{
+    sqlite3_vfs *vfs = sqlite3_vfs_find(NULL);
+    sums_left = sum;
+    (void)vfs->xSetSystemCall(vfs, "write", (sqlite3_syscall_ptr)counted_write);
+    (void)vfs->xSetSystemCall(vfs, "pwrite", (sqlite3_syscall_ptr)counted_pwrite);
+    (void)vfs->xSetSystemCall(vfs, "pwrite64", (sqlite3_syscall_ptr)counted_pwrite);
+}
+
+/* A start that is killed before it has written the sum of that number. */
+static void start_and_be_killed(int sum)
+{
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        struct error error;
+        kill_at_sum(sum);
+        _exit(try_open(&rig->store, &error) ? 1 : 0);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), KILLED);
+}
+
+TEST(a_start_that_was_killed_while_it_took_pages_over_is_gone_on_with)
+{
+    static const int sums[] = {0, 1, 20};
+    be_killed_and_carried_over();
+    for (size_t i = 0; i < sizeof(sums) / sizeof(sums[0]); i++)
+        start_and_be_killed(sums[i]);
+    open_again();
+    assert_carried_over();
+    /* And that is over now: what is damaged from now on is damage. */
+    off_t at = page_of_index() + 2000;
+    rig_close(rig);
+    flip(at, 1);
+    open_again();
+    assert_false(all_is_right(1));
+}
+
+TEST(a_vacuumed_file_whose_start_was_killed_is_gone_on_with)
+{
+    rig_close(rig);
+    run_plain("VACUUM");
+    start_and_be_killed(0);
+    start_and_be_killed(20);
+    open_again();
+    assert_true(all_is_right(1));
+    assert_all_pages_are_well();
 }
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -414,4 +498,6 @@ RUN(CASE(a_flipped_bit_anywhere_is_never_a_wrong_answer),
     CASE(a_plain_sqlite_reads_and_writes_while_the_store_is_open),
     CASE(vacuum_takes_over_what_was_written_while_nobody_watched),
     CASE(a_copy_that_vacuum_into_has_made_can_be_put_back), CASE(a_file_without_sums_gets_them),
-    CASE(another_program_may_carry_over_the_wal_of_a_process_that_was_killed))
+    CASE(another_program_may_carry_over_the_wal_of_a_process_that_was_killed),
+    CASE(a_start_that_was_killed_while_it_took_pages_over_is_gone_on_with),
+    CASE(a_vacuumed_file_whose_start_was_killed_is_gone_on_with))
