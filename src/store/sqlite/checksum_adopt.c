@@ -101,6 +101,8 @@ struct pages {
     sqlite3_file *file;
     unsigned char *page; /* owned */
     int size;
+    bool only_unsummed;    /* a page with a wrong sum is damaged */
+    sqlite3_int64 damaged; /* its number; 0: none */
 };
 
 static int read_page(const struct pages *pages, sqlite3_int64 offset)
@@ -131,7 +133,24 @@ static bool has_no_sum(const struct pages *pages)
 
 /* --- all of them --- */
 
-static int sum_page(const struct pages *pages, sqlite3_int64 offset)
+static bool is_sum_wrong(const struct pages *pages)
+{
+    unsigned char sum[CHECKSUM_BYTES];
+    checksum_of_page(pages->page, pages->size, sum);
+    return !has_no_sum(pages) &&
+           memcmp(pages->page + pages->size - CHECKSUM_BYTES, sum, CHECKSUM_BYTES) != 0;
+}
+
+static int check_page(struct pages *pages, sqlite3_int64 offset)
+{
+    int code = read_page(pages, offset);
+    if (code != SQLITE_OK || !is_sum_wrong(pages) || checksum_is_lock_page(pages->size, offset))
+        return code;
+    pages->damaged = offset / pages->size + 1;
+    return SQLITE_IOERR_DATA;
+}
+
+static int sum_page(struct pages *pages, sqlite3_int64 offset)
 {
     unsigned char sum[CHECKSUM_BYTES];
     if (checksum_is_lock_page(pages->size, offset))
@@ -144,23 +163,39 @@ static int sum_page(const struct pages *pages, sqlite3_int64 offset)
                                          offset + pages->size - CHECKSUM_BYTES);
 }
 
-/* The first page last: whoever is interrupted begins again. */
-static int sum_pages(const struct pages *pages)
+typedef int page_fn(struct pages *pages, sqlite3_int64 offset);
+
+/* All but the first. */
+static int for_each_page(struct pages *pages, page_fn *visit)
 {
     sqlite3_int64 bytes;
     int code = pages->file->pMethods->xFileSize(pages->file, &bytes);
     for (sqlite3_int64 at = pages->size; at + pages->size <= bytes && code == SQLITE_OK;
          at += pages->size)
-        code = sum_page(pages, at);
+        code = visit(pages, at);
+    return code;
+}
+
+static int sync_pages(const struct pages *pages)
+{
+    return pages->file->pMethods->xSync(pages->file, SQLITE_SYNC_NORMAL);
+}
+
+/* The first page last: whoever is interrupted begins again. */
+static int sum_pages(struct pages *pages)
+{
+    int code = pages->only_unsummed ? for_each_page(pages, check_page) : SQLITE_OK;
     if (code == SQLITE_OK)
-        code = pages->file->pMethods->xSync(pages->file, SQLITE_SYNC_NORMAL);
+        code = for_each_page(pages, sum_page);
+    if (code == SQLITE_OK)
+        code = sync_pages(pages);
     if (code == SQLITE_OK)
         code = sum_page(pages, 0);
-    return code == SQLITE_OK ? pages->file->pMethods->xSync(pages->file, SQLITE_SYNC_NORMAL) : code;
+    return code == SQLITE_OK ? sync_pages(pages) : code;
 }
 
 /* Nobody may write, or carry a WAL over, meanwhile. */
-static int sum_alone(sqlite3 *handle, const struct pages *pages)
+static int sum_alone(sqlite3 *handle, struct pages *pages)
 {
     sqlite3_file *file = pages->file;
     int code = sqlite3_exec(handle, "PRAGMA journal_mode=WAL; BEGIN IMMEDIATE", NULL, NULL, NULL);
@@ -178,39 +213,50 @@ static int sum_alone(sqlite3 *handle, const struct pages *pages)
     return code;
 }
 
-static void say_adopted(const char *path)
+static int adopt_pages(sqlite3 *handle, const char *path, struct pages *pages)
 {
-    message_warning("another program has written to the store while nobody watched: its pages get "
-                    "their checksums anew, as they are file=%s",
-                    path);
+    int code = sum_alone(handle, pages);
+    if (code == SQLITE_OK)
+        message_warning("another program has written to the store while nobody watched: its pages "
+                        "have got their checksums anew, as they are file=%s",
+                        path);
+    return code;
 }
 
 /* The WAL that is made meanwhile hides that it was left open: so that is marked before. */
-static int adopt_as_it_is(sqlite3 *handle, const char *path, const struct pages *pages)
+static int adopt_as_it_is(sqlite3 *handle, const char *path, struct pages *pages)
 {
     if (!set_mark(path, ADOPTING))
         return SQLITE_IOERR_WRITE;
-    say_adopted(path);
-    int code = sum_alone(handle, pages);
+    int code = adopt_pages(handle, path, pages);
     if (code == SQLITE_OK)
         clear_mark(path, ADOPTING);
     return code;
 }
 
-static int adopt(sqlite3 *handle, const char *path)
+static int adopt(sqlite3 *handle, const char *path, struct pages *pages)
 {
-    struct pages pages = {NULL, NULL, 0};
-    int code = sqlite3_file_control(handle, "main", SQLITE_FCNTL_FILE_POINTER, &pages.file);
-    if (code == SQLITE_OK && pages.file && pages.file->pMethods && has_sums(&pages)) {
-        if (is_marked(path, ADOPTING) || was_left_open(path))
-            code = adopt_as_it_is(handle, path, &pages);
-        else if (has_no_sum(&pages)) {
-            say_adopted(path);
-            code = sum_alone(handle, &pages);
-        }
-    }
-    free(pages.page);
-    return code;
+    int code = sqlite3_file_control(handle, "main", SQLITE_FCNTL_FILE_POINTER, &pages->file);
+    if (code != SQLITE_OK || !pages->file || !pages->file->pMethods || !has_sums(pages))
+        return code;
+    if (is_marked(path, ADOPTING) || was_left_open(path))
+        return adopt_as_it_is(handle, path, pages);
+    pages->only_unsummed = true;
+    return has_no_sum(pages) ? adopt_pages(handle, path, pages) : SQLITE_OK;
+}
+
+static enum err fail(const char *path, int code, const struct pages *pages, struct error *error)
+{
+    if (pages->damaged > 0)
+        return error_set(error, ERR_UNAVAILABLE,
+                         "%s: page %lld at offset %lld is DAMAGED: move the file away, with its "
+                         "-wal and -shm, to have it rebuilt from the log, or restore a backup",
+                         path, (long long)pages->damaged,
+                         (long long)(pages->damaged - 1) * pages->size);
+    return error_set(error, ERR_UNAVAILABLE,
+                     "%s: its checksums cannot be written anew (%s): try again, or move it away to "
+                     "have it rebuilt from the log",
+                     path, sqlite3_errstr(code));
 }
 
 enum err checksum_adopt(const char *path, struct error *error)
@@ -220,17 +266,14 @@ enum err checksum_adopt(const char *path, struct error *error)
         return ERR_OK;
     }
     sqlite3 *handle;
+    struct pages pages = {0};
     int code = sqlite3_open_v2(path, &handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
     if (code == SQLITE_OK) {
         sqlite3_busy_timeout(handle, BUSY_MS);
         (void)sqlite3_db_config(handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
-        code = adopt(handle, path);
+        code = adopt(handle, path, &pages);
     }
     sqlite3_close_v2(handle);
-    return code == SQLITE_OK || code == SQLITE_CANTOPEN
-               ? ERR_OK
-               : error_set(error, ERR_UNAVAILABLE,
-                           "%s: its checksums cannot be written anew (%s): try again, or move it "
-                           "away to have it rebuilt from the log",
-                           path, sqlite3_errstr(code));
+    free(pages.page);
+    return code == SQLITE_OK || code == SQLITE_CANTOPEN ? ERR_OK : fail(path, code, &pages, error);
 }

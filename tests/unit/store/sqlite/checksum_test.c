@@ -341,6 +341,35 @@ TEST(vacuum_takes_over_what_was_written_while_nobody_watched)
     assert_false(all_is_right(1));
 }
 
+static void set_bytes(off_t at, const void *bytes, size_t size)
+{
+    int file = open(path_of(""), O_WRONLY | O_CLOEXEC);
+    assert_true(file >= 0);
+    assert_int_equal(pwrite(file, bytes, size, at), size);
+    close(file);
+}
+
+TEST(zeros_for_the_first_sum_do_not_bless_a_damaged_page)
+{
+    static const char none[8];
+    struct error error = {.text = ""};
+    off_t at = page_of_index();
+    char expected[96];
+    snprintf(expected, sizeof(expected), "page %lld at offset %lld is DAMAGED",
+             (long long)(at / PAGE + 1), (long long)at);
+    rig_close(rig);
+    flip(at + 2000, 3);
+    set_bytes(PAGE - 8, none, sizeof(none));
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(try_open(&rig->store, &error), ERR_UNAVAILABLE);
+        if (!strstr(error.text, expected))
+            fail_msg("%s", error.text);
+    }
+    flip(at + 2000, 3);
+    open_again();
+    assert_true(all_is_right(1));
+}
+
 TEST(a_copy_that_vacuum_into_has_made_can_be_put_back)
 {
     char sql[200];
@@ -497,6 +526,7 @@ RUN(CASE(a_flipped_bit_anywhere_is_never_a_wrong_answer),
                                     set_up_lock_page, tear_down_lock_page),
     CASE(a_plain_sqlite_reads_and_writes_while_the_store_is_open),
     CASE(vacuum_takes_over_what_was_written_while_nobody_watched),
+    CASE(zeros_for_the_first_sum_do_not_bless_a_damaged_page),
     CASE(a_copy_that_vacuum_into_has_made_can_be_put_back), CASE(a_file_without_sums_gets_them),
     CASE(another_program_may_carry_over_the_wal_of_a_process_that_was_killed),
     CASE(a_start_that_was_killed_while_it_took_pages_over_is_gone_on_with),
