@@ -8,10 +8,13 @@
 #include <sys/wait.h>
 
 #include "base/message.h"
+#include "store/sqlite/schema.h"
 #include "store/sqlite/sqlite.h"
 
 #define COUNTERS        1500 /* enough for pages above the leaves */
 #define PAGE            4096
+#define AT_RESERVED     20
+#define AT_VERSION      63 /* its low byte */
 #define KILLED          9
 #define LOCK_BYTE       (17 * PAGE)
 #define LOCK_BYTE_USUAL 0x40000000u
@@ -105,6 +108,16 @@ static void flip(off_t at, unsigned bit)
     byte ^= (unsigned char)(1u << bit);
     assert_int_equal(pwrite(file, &byte, 1, at), 1);
     close(file);
+}
+
+static unsigned char byte_at(off_t at)
+{
+    unsigned char byte;
+    int file = open(path_of(""), O_RDONLY | O_CLOEXEC);
+    assert_true(file >= 0);
+    assert_int_equal(pread(file, &byte, 1, at), 1);
+    close(file);
+    return byte;
 }
 
 static off_t file_size(void)
@@ -384,29 +397,89 @@ TEST(a_copy_that_vacuum_into_has_made_can_be_put_back)
     assert_int_equal(store_rest(rig->store, NULL), ERR_OK);
 }
 
+/* Runs each row of a query as SQL of its own. */
+static void run_rows(sqlite3 *handle, const char *query)
+{
+    sqlite3_stmt *rows;
+    assert_int_equal(sqlite3_prepare_v2(handle, query, -1, &rows, NULL), SQLITE_OK);
+    while (sqlite3_step(rows) == SQLITE_ROW) {
+        const char *sql = (const char *)sqlite3_column_text(rows, 0);
+        if (sqlite3_exec(handle, sql, NULL, NULL, NULL) != SQLITE_OK)
+            fail_msg("%s: %s", sql, sqlite3_errmsg(handle));
+    }
+    sqlite3_finalize(rows);
+}
+
+/* As it was before there were sums. Reserved bytes never become fewer, so that all rows go into a
+ * new file. */
+static void take_sums_away(void)
+{
+    char copy[160];
+    char sql[240];
+    sqlite3 *handle;
+    snprintf(copy, sizeof(copy), "%s/copy.db", rig->folder);
+    snprintf(sql, sizeof(sql),
+             "ATTACH '%s' AS old; PRAGMA application_id=%d; PRAGMA user_version=%d", path_of(""),
+             SCHEMA_APPLICATION_ID, byte_at(AT_VERSION));
+    assert_int_equal(sqlite3_open(copy, &handle), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(handle, sql, NULL, NULL, NULL), SQLITE_OK);
+    run_rows(handle, "SELECT sql FROM old.sqlite_master WHERE type='table'");
+    run_rows(handle, "SELECT 'INSERT INTO main.'||name||' SELECT * FROM old.'||name "
+                     "FROM old.sqlite_master WHERE type='table'");
+    run_rows(handle, "SELECT sql FROM old.sqlite_master WHERE type<>'table' AND sql NOT NULL");
+    sqlite3_close(handle);
+    assert_int_equal(rename(copy, path_of("")), 0);
+    assert_int_equal(byte_at(AT_RESERVED), 0);
+}
+
 TEST(a_file_without_sums_gets_them)
 {
     rig_close(rig);
-    sqlite3 *handle;
-    int none = 0;
-    assert_int_equal(sqlite3_open(path_of(""), &handle), SQLITE_OK);
-    /* Reserved bytes never become fewer, but for a new file. */
-    char sql[200];
-    snprintf(sql, sizeof(sql), "PRAGMA journal_mode=DELETE; VACUUM INTO '%s/copy.db'", rig->folder);
-    assert_int_equal(sqlite3_file_control(handle, "main", SQLITE_FCNTL_RESERVE_BYTES, &none),
-                     SQLITE_OK);
-    assert_int_equal(sqlite3_exec(handle, sql, NULL, NULL, NULL), SQLITE_OK);
-    sqlite3_close(handle);
-    char from[160];
-    snprintf(from, sizeof(from), "%s/copy.db", rig->folder);
-    assert_int_equal(rename(from, path_of("")), 0);
+    take_sums_away();
     open_again();
     assert_true(all_is_right(1));
-    off_t at = page_of_index() + 2000;
     rig_close(rig);
+    off_t at = page_of_index() + 2000;
     flip(at, 1);
     open_again();
     assert_false(all_is_right(1));
+}
+
+/* The temporary files that SQLite opens, beside the store and elsewhere. */
+static unsigned temporary_beside, temporary_elsewhere;
+
+static int watched_open(const char *path, int flags, int mode)
+{
+    const char *temporary = strstr(path, "/etilqs_");
+    size_t folder = strlen(rig->folder);
+    if (temporary && path + folder == temporary && strncmp(path, rig->folder, folder) == 0)
+        temporary_beside++;
+    else if (temporary)
+        temporary_elsewhere++;
+    return open(path, flags, mode);
+}
+
+TEST(a_file_without_sums_is_not_copied_into_memory)
+{
+    sqlite3_vfs *vfs = sqlite3_vfs_find(NULL);
+    struct error error = {.text = ""};
+    rig_close(rig);
+    take_sums_away();
+    char path[160];
+    snprintf(path, sizeof(path), "%s", path_of(""));
+    struct sqlite_store_options options = {.path = path, .cache_bytes = 8 * PAGE};
+    temporary_beside = temporary_elsewhere = 0;
+    (void)vfs->xSetSystemCall(vfs, "open", (sqlite3_syscall_ptr)watched_open);
+    enum err err = sqlite_store_open(&rig->env, &options, &rig->store, &error);
+    (void)vfs->xSetSystemCall(vfs, "open", NULL);
+    if (err)
+        fail_msg("%s", error.text);
+    assert_null(sqlite3_temp_directory);
+    assert_int_equal(temporary_beside, 1);
+    assert_int_equal(temporary_elsewhere, 0);
+    assert_int_equal(store_reader_open(rig->store, &rig->reader, NULL), ERR_OK);
+    assert_true(all_is_right(1));
+    assert_all_pages_are_well();
 }
 
 /* The shell that looks at the file of a process that was killed carries the WAL over. */
@@ -528,6 +601,7 @@ RUN(CASE(a_flipped_bit_anywhere_is_never_a_wrong_answer),
     CASE(vacuum_takes_over_what_was_written_while_nobody_watched),
     CASE(zeros_for_the_first_sum_do_not_bless_a_damaged_page),
     CASE(a_copy_that_vacuum_into_has_made_can_be_put_back), CASE(a_file_without_sums_gets_them),
+    CASE(a_file_without_sums_is_not_copied_into_memory),
     CASE(another_program_may_carry_over_the_wal_of_a_process_that_was_killed),
     CASE(a_start_that_was_killed_while_it_took_pages_over_is_gone_on_with),
     CASE(a_vacuumed_file_whose_start_was_killed_is_gone_on_with))
