@@ -18,6 +18,8 @@
 #define AT_RESERVED  20
 #define SLOT_CKPT    1
 #define BUSY_MS      2000
+#define OPEN         "-open"
+#define ADOPTING     "-adopting"
 
 static void beside(const char *path, const char *suffix, char to[PATH_BYTES])
 {
@@ -30,13 +32,53 @@ static off_t size_of(const char *path)
     return stat(path, &facts) == 0 ? facts.st_size : -1;
 }
 
-static bool was_left_open(const char *path)
+/* --- marks: empty files beside it, durable --- */
+
+static bool sync_folder_of(const char *path)
+{
+    char folder[PATH_BYTES];
+    snprintf(folder, sizeof(folder), "%s", path);
+    char *slash = strrchr(folder, '/');
+    if (slash)
+        slash[slash == folder] = '\0';
+    int file = open(slash ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool is_synced = file >= 0 && fsync(file) == 0;
+    if (file >= 0)
+        close(file);
+    return is_synced;
+}
+
+static bool is_marked(const char *path, const char *suffix)
 {
     char mark[PATH_BYTES];
+    beside(path, suffix, mark);
+    return size_of(mark) >= 0;
+}
+
+static bool set_mark(const char *path, const char *suffix)
+{
+    char mark[PATH_BYTES];
+    beside(path, suffix, mark);
+    int file = open(mark, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    if (file >= 0)
+        close(file);
+    return file >= 0 && sync_folder_of(path);
+}
+
+/* Only the removal of one that was there has to be made durable. */
+static void clear_mark(const char *path, const char *suffix)
+{
+    char mark[PATH_BYTES];
+    beside(path, suffix, mark);
+    if (unlink(mark) == 0)
+        (void)sync_folder_of(path);
+}
+
+static bool was_left_open(const char *path)
+{
     char wal[PATH_BYTES];
-    beside(path, "-open", mark);
     beside(path, "-wal", wal);
-    return size_of(mark) >= 0 && size_of(wal) < 0;
+    return is_marked(path, OPEN) && size_of(wal) < 0;
 }
 
 void checksum_mark_closed(const char *path)
@@ -47,15 +89,10 @@ void checksum_mark_closed(const char *path)
 
 void checksum_mark_open(const char *path, bool is_open)
 {
-    char mark[PATH_BYTES];
-    beside(path, "-open", mark);
-    if (!is_open) {
-        (void)unlink(mark);
-        return;
-    }
-    int file = open(mark, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-    if (file >= 0)
-        close(file);
+    if (is_open)
+        (void)set_mark(path, OPEN);
+    else
+        clear_mark(path, OPEN);
 }
 
 /* --- the first page --- */
@@ -64,6 +101,8 @@ struct pages {
     sqlite3_file *file;
     unsigned char *page; /* owned */
     int size;
+    bool only_unsummed;    /* a page with a wrong sum is damaged */
+    sqlite3_int64 damaged; /* its number; 0: none */
 };
 
 static int read_page(const struct pages *pages, sqlite3_int64 offset)
@@ -94,9 +133,28 @@ static bool has_no_sum(const struct pages *pages)
 
 /* --- all of them --- */
 
-static int sum_page(const struct pages *pages, sqlite3_int64 offset)
+static bool is_sum_wrong(const struct pages *pages)
 {
     unsigned char sum[CHECKSUM_BYTES];
+    checksum_of_page(pages->page, pages->size, sum);
+    return !has_no_sum(pages) &&
+           memcmp(pages->page + pages->size - CHECKSUM_BYTES, sum, CHECKSUM_BYTES) != 0;
+}
+
+static int check_page(struct pages *pages, sqlite3_int64 offset)
+{
+    int code = read_page(pages, offset);
+    if (code != SQLITE_OK || !is_sum_wrong(pages) || checksum_is_lock_page(pages->size, offset))
+        return code;
+    pages->damaged = offset / pages->size + 1;
+    return SQLITE_IOERR_DATA;
+}
+
+static int sum_page(struct pages *pages, sqlite3_int64 offset)
+{
+    unsigned char sum[CHECKSUM_BYTES];
+    if (checksum_is_lock_page(pages->size, offset))
+        return SQLITE_OK;
     int code = read_page(pages, offset);
     if (code != SQLITE_OK)
         return code;
@@ -105,23 +163,39 @@ static int sum_page(const struct pages *pages, sqlite3_int64 offset)
                                          offset + pages->size - CHECKSUM_BYTES);
 }
 
-/* The first page last: whoever is interrupted begins again. */
-static int sum_pages(const struct pages *pages)
+typedef int page_fn(struct pages *pages, sqlite3_int64 offset);
+
+/* All but the first. */
+static int for_each_page(struct pages *pages, page_fn *visit)
 {
     sqlite3_int64 bytes;
     int code = pages->file->pMethods->xFileSize(pages->file, &bytes);
     for (sqlite3_int64 at = pages->size; at + pages->size <= bytes && code == SQLITE_OK;
          at += pages->size)
-        code = sum_page(pages, at);
+        code = visit(pages, at);
+    return code;
+}
+
+static int sync_pages(const struct pages *pages)
+{
+    return pages->file->pMethods->xSync(pages->file, SQLITE_SYNC_NORMAL);
+}
+
+/* The first page last: whoever is interrupted begins again. */
+static int sum_pages(struct pages *pages)
+{
+    int code = pages->only_unsummed ? for_each_page(pages, check_page) : SQLITE_OK;
     if (code == SQLITE_OK)
-        code = pages->file->pMethods->xSync(pages->file, SQLITE_SYNC_NORMAL);
+        code = for_each_page(pages, sum_page);
+    if (code == SQLITE_OK)
+        code = sync_pages(pages);
     if (code == SQLITE_OK)
         code = sum_page(pages, 0);
-    return code == SQLITE_OK ? pages->file->pMethods->xSync(pages->file, SQLITE_SYNC_NORMAL) : code;
+    return code == SQLITE_OK ? sync_pages(pages) : code;
 }
 
 /* Nobody may write, or carry a WAL over, meanwhile. */
-static int sum_alone(sqlite3 *handle, const struct pages *pages)
+static int sum_alone(sqlite3 *handle, struct pages *pages)
 {
     sqlite3_file *file = pages->file;
     int code = sqlite3_exec(handle, "PRAGMA journal_mode=WAL; BEGIN IMMEDIATE", NULL, NULL, NULL);
@@ -139,37 +213,67 @@ static int sum_alone(sqlite3 *handle, const struct pages *pages)
     return code;
 }
 
-static int adopt(sqlite3 *handle, const char *path, bool is_left_open)
+static int adopt_pages(sqlite3 *handle, const char *path, struct pages *pages)
 {
-    struct pages pages = {NULL, NULL, 0};
-    int code = sqlite3_file_control(handle, "main", SQLITE_FCNTL_FILE_POINTER, &pages.file);
-    if (code == SQLITE_OK && pages.file && pages.file->pMethods && has_sums(&pages) &&
-        (is_left_open || has_no_sum(&pages))) {
+    int code = sum_alone(handle, pages);
+    if (code == SQLITE_OK)
         message_warning("another program has written to the store while nobody watched: its pages "
-                        "get their checksums anew, as they are file=%s",
+                        "have got their checksums anew, as they are file=%s",
                         path);
-        code = sum_alone(handle, &pages);
-    }
-    free(pages.page);
     return code;
+}
+
+/* The WAL that is made meanwhile hides that it was left open: so that is marked before. */
+static int adopt_as_it_is(sqlite3 *handle, const char *path, struct pages *pages)
+{
+    if (!set_mark(path, ADOPTING))
+        return SQLITE_IOERR_WRITE;
+    int code = adopt_pages(handle, path, pages);
+    if (code == SQLITE_OK)
+        clear_mark(path, ADOPTING);
+    return code;
+}
+
+static int adopt(sqlite3 *handle, const char *path, struct pages *pages)
+{
+    int code = sqlite3_file_control(handle, "main", SQLITE_FCNTL_FILE_POINTER, &pages->file);
+    if (code != SQLITE_OK || !pages->file || !pages->file->pMethods || !has_sums(pages))
+        return code;
+    if (is_marked(path, ADOPTING) || was_left_open(path))
+        return adopt_as_it_is(handle, path, pages);
+    pages->only_unsummed = true;
+    return has_no_sum(pages) ? adopt_pages(handle, path, pages) : SQLITE_OK;
+}
+
+static enum err fail(const char *path, int code, const struct pages *pages, struct error *error)
+{
+    if (pages->damaged > 0)
+        return error_set(error, ERR_UNAVAILABLE,
+                         "%s: page %lld at offset %lld is DAMAGED: move the file away, with its "
+                         "-wal and -shm, to have it rebuilt from the log, or restore a backup",
+                         path, (long long)pages->damaged,
+                         (long long)(pages->damaged - 1) * pages->size);
+    return error_set(error, ERR_UNAVAILABLE,
+                     "%s: its checksums cannot be written anew (%s): try again, or move it away to "
+                     "have it rebuilt from the log",
+                     path, sqlite3_errstr(code));
 }
 
 enum err checksum_adopt(const char *path, struct error *error)
 {
-    if (size_of(path) <= 0)
+    if (size_of(path) <= 0) {
+        clear_mark(path, ADOPTING); /* that was another file */
         return ERR_OK;
+    }
     sqlite3 *handle;
+    struct pages pages = {0};
     int code = sqlite3_open_v2(path, &handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
     if (code == SQLITE_OK) {
         sqlite3_busy_timeout(handle, BUSY_MS);
         (void)sqlite3_db_config(handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
-        code = adopt(handle, path, was_left_open(path));
+        code = adopt(handle, path, &pages);
     }
     sqlite3_close_v2(handle);
-    return code == SQLITE_OK || code == SQLITE_CANTOPEN
-               ? ERR_OK
-               : error_set(error, ERR_UNAVAILABLE,
-                           "%s: its checksums cannot be written anew (%s): try again, or move it "
-                           "away to have it rebuilt from the log",
-                           path, sqlite3_errstr(code));
+    free(pages.page);
+    return code == SQLITE_OK || code == SQLITE_CANTOPEN ? ERR_OK : fail(path, code, &pages, error);
 }

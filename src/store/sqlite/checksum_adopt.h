@@ -4,8 +4,10 @@
  * nobody watched, and then all pages are summed anew, as they are:
  *
  *   - the first page has zeros in the place of its sum: VACUUM of a plain SQLite leaves them
+ *     in all pages, and a page with another sum that does not match is damaged
  *   - FILE-open stands beside the file, and no WAL: the process that had it open was killed, and
- *     another program has carried the WAL over since */
+ *     another program has carried the WAL over since. FILE-adopting stands there meanwhile, so
+ *     that a process that is killed while it does this leaves the rest to the next one */
 #ifndef STORE_SQLITE_CHECKSUM_ADOPT_H
 #define STORE_SQLITE_CHECKSUM_ADOPT_H
 

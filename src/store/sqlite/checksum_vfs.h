@@ -42,4 +42,7 @@ int checksum_check(sqlite3 *handle, int64_t *page, int count);
 /* The sum of a page of `size` bytes. */
 void checksum_of_page(const unsigned char *page, int size, unsigned char sum[CHECKSUM_BYTES]);
 
+/* Is it the one page of a large file that SQLite never writes, and that has no sum? */
+bool checksum_is_lock_page(int size, int64_t offset);
+
 #endif

@@ -131,16 +131,49 @@ static void reserve_sums(struct db *db)
     (void)sqlite3_file_control(db->handle, "main", SQLITE_FCNTL_RESERVE_BYTES, &bytes);
 }
 
+/* A copy of the whole file does not go into memory, but into a temporary file beside it. Nobody
+ * else in the process has temporary files, so that the folder may be that of all. */
+static int use_temporary_file(struct db *db, bool in_file)
+{
+    char folder[sizeof(db->path)];
+    snprintf(folder, sizeof(folder), "%s", db->path);
+    char *slash = strrchr(folder, '/');
+    if (slash)
+        slash[slash == folder] = '\0';
+    char *sql = sqlite3_mprintf("PRAGMA temp_store=%s; PRAGMA temp_store_directory=%Q",
+                                in_file ? "FILE" : "MEMORY",
+                                !in_file ? ""
+                                : slash  ? folder
+                                         : ".");
+    int code = sql ? sqlite3_exec(db->handle, sql, NULL, NULL, NULL) : SQLITE_NOMEM;
+    sqlite3_free(sql);
+    return code;
+}
+
+static int vacuum(struct db *db)
+{
+    int code = use_temporary_file(db, true);
+    if (code == SQLITE_OK)
+        code = sqlite3_exec(db->handle, "VACUUM", NULL, NULL, NULL);
+    (void)use_temporary_file(db, false);
+    return code;
+}
+
+static bool may_go_without_sums(int code)
+{
+    return db_is_sound(code) || (code & 0xff) == SQLITE_FULL || (code & 0xff) == SQLITE_NOMEM;
+}
+
 enum err db_add_sums(struct db *db, bool *ret_added, struct error *error)
 {
     *ret_added = false;
     if (checksum_is_on(db->handle))
         return ERR_OK;
     reserve_sums(db);
-    int code = sqlite3_exec(db->handle, "VACUUM", NULL, NULL, NULL);
+    int code = vacuum(db);
     *ret_added = code == SQLITE_OK;
     /* No room for a copy, or somebody reads: it goes on as it is. */
-    return db_is_sound(code) || (code & 0xff) == SQLITE_FULL ? ERR_OK : db_fail(db, code, error);
+    return may_go_without_sums(code) ? ERR_OK : db_fail(db, code, error);
 }
 
 int64_t db_damaged_page(struct db *db, int code)

@@ -50,8 +50,8 @@ enum err db_settle(struct db *db, struct error *error);
 /* Syncs the file itself, not the WAL. */
 enum err db_sync(struct db *db, struct error *error);
 
-/* Checksums for a file that was made without them, which takes as much space again for a while. Not
- * now is no error. */
+/* Checksums for a file that was made without them, which takes twice its space again for a while.
+ * Not now is no error. */
 enum err db_add_sums(struct db *db, bool *ret_added, struct error *error);
 
 /* The page that `code` is about; 0: none. */

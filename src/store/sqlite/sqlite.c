@@ -93,9 +93,10 @@ static enum err add_sums(struct sqlite_store *store, struct error *error)
     if (added)
         message_info("the pages of the store have checksums now file=%s", store->options.path);
     else if (!err && !checksum_is_on(store->db.handle))
-        message_warning("the pages of the store have no checksums, for which there must be as much "
-                        "space again at the start file=%s",
-                        store->options.path);
+        message_warning(
+            "the pages of the store have no checksums, for which there must be twice as "
+            "much space again at the start file=%s",
+            store->options.path);
     return err;
 }
 

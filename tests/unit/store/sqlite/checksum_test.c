@@ -8,10 +8,16 @@
 #include <sys/wait.h>
 
 #include "base/message.h"
+#include "store/sqlite/schema.h"
 #include "store/sqlite/sqlite.h"
 
-#define COUNTERS 1500 /* enough for pages above the leaves */
-#define PAGE     4096
+#define COUNTERS        1500 /* enough for pages above the leaves */
+#define PAGE            4096
+#define AT_RESERVED     20
+#define AT_VERSION      63 /* its low byte */
+#define KILLED          9
+#define LOCK_BYTE       (17 * PAGE)
+#define LOCK_BYTE_USUAL 0x40000000u
 
 static struct rig *rig;
 
@@ -79,6 +85,20 @@ static int tear_down(void **state)
     return 0;
 }
 
+/* SQLite leaves out the page with its locks, at 1 GiB. Here it is in the middle of a small file. */
+static int set_up_lock_page(void **state)
+{
+    (void)sqlite3_test_control(SQLITE_TESTCTRL_PENDING_BYTE, (unsigned)LOCK_BYTE);
+    return set_up(state);
+}
+
+static int tear_down_lock_page(void **state)
+{
+    int code = tear_down(state);
+    (void)sqlite3_test_control(SQLITE_TESTCTRL_PENDING_BYTE, LOCK_BYTE_USUAL);
+    return code;
+}
+
 static void flip(off_t at, unsigned bit)
 {
     unsigned char byte;
@@ -88,6 +108,16 @@ static void flip(off_t at, unsigned bit)
     byte ^= (unsigned char)(1u << bit);
     assert_int_equal(pwrite(file, &byte, 1, at), 1);
     close(file);
+}
+
+static unsigned char byte_at(off_t at)
+{
+    unsigned char byte;
+    int file = open(path_of(""), O_RDONLY | O_CLOEXEC);
+    assert_true(file >= 0);
+    assert_int_equal(pread(file, &byte, 1, at), 1);
+    close(file);
+    return byte;
 }
 
 static off_t file_size(void)
@@ -261,6 +291,38 @@ TEST(a_quiet_moment_finds_what_nobody_reads)
     assert_int_equal(store_mark(rig->store, &rig->mark, &error), ERR_OK);
 }
 
+static void assert_lock_page_is_empty(void)
+{
+    static const unsigned char none[PAGE];
+    unsigned char page[PAGE];
+    int file = open(path_of(""), O_RDONLY | O_CLOEXEC);
+    assert_true(file >= 0);
+    assert_int_equal(pread(file, page, PAGE, LOCK_BYTE), PAGE);
+    close(file);
+    assert_memory_equal(page, none, PAGE);
+}
+
+static void assert_all_pages_are_well(void)
+{
+    struct error error = {.text = ""};
+    for (off_t pages = 0; pages <= file_size() / PAGE; pages += 1024)
+        if (store_rest(rig->store, &error))
+            fail_msg("%s", error.text);
+}
+
+TEST(the_page_that_sqlite_never_writes_is_no_damage)
+{
+    assert_true(file_size() > LOCK_BYTE + PAGE);
+    assert_lock_page_is_empty();
+    assert_all_pages_are_well();
+    rig_close(rig);
+    run_plain("VACUUM");
+    open_again();
+    assert_true(all_is_right(1));
+    assert_lock_page_is_empty();
+    assert_all_pages_are_well();
+}
+
 /* ---- other programs ---- */
 
 TEST(a_plain_sqlite_reads_and_writes_while_the_store_is_open)
@@ -292,6 +354,35 @@ TEST(vacuum_takes_over_what_was_written_while_nobody_watched)
     assert_false(all_is_right(1));
 }
 
+static void set_bytes(off_t at, const void *bytes, size_t size)
+{
+    int file = open(path_of(""), O_WRONLY | O_CLOEXEC);
+    assert_true(file >= 0);
+    assert_int_equal(pwrite(file, bytes, size, at), size);
+    close(file);
+}
+
+TEST(zeros_for_the_first_sum_do_not_bless_a_damaged_page)
+{
+    static const char none[8];
+    struct error error = {.text = ""};
+    off_t at = page_of_index();
+    char expected[96];
+    snprintf(expected, sizeof(expected), "page %lld at offset %lld is DAMAGED",
+             (long long)(at / PAGE + 1), (long long)at);
+    rig_close(rig);
+    flip(at + 2000, 3);
+    set_bytes(PAGE - 8, none, sizeof(none));
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(try_open(&rig->store, &error), ERR_UNAVAILABLE);
+        if (!strstr(error.text, expected))
+            fail_msg("%s", error.text);
+    }
+    flip(at + 2000, 3);
+    open_again();
+    assert_true(all_is_right(1));
+}
+
 TEST(a_copy_that_vacuum_into_has_made_can_be_put_back)
 {
     char sql[200];
@@ -306,33 +397,93 @@ TEST(a_copy_that_vacuum_into_has_made_can_be_put_back)
     assert_int_equal(store_rest(rig->store, NULL), ERR_OK);
 }
 
+/* Runs each row of a query as SQL of its own. */
+static void run_rows(sqlite3 *handle, const char *query)
+{
+    sqlite3_stmt *rows;
+    assert_int_equal(sqlite3_prepare_v2(handle, query, -1, &rows, NULL), SQLITE_OK);
+    while (sqlite3_step(rows) == SQLITE_ROW) {
+        const char *sql = (const char *)sqlite3_column_text(rows, 0);
+        if (sqlite3_exec(handle, sql, NULL, NULL, NULL) != SQLITE_OK)
+            fail_msg("%s: %s", sql, sqlite3_errmsg(handle));
+    }
+    sqlite3_finalize(rows);
+}
+
+/* As it was before there were sums. Reserved bytes never become fewer, so that all rows go into a
+ * new file. */
+static void take_sums_away(void)
+{
+    char copy[160];
+    char sql[240];
+    sqlite3 *handle;
+    snprintf(copy, sizeof(copy), "%s/copy.db", rig->folder);
+    snprintf(sql, sizeof(sql),
+             "ATTACH '%s' AS old; PRAGMA application_id=%d; PRAGMA user_version=%d", path_of(""),
+             SCHEMA_APPLICATION_ID, byte_at(AT_VERSION));
+    assert_int_equal(sqlite3_open(copy, &handle), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(handle, sql, NULL, NULL, NULL), SQLITE_OK);
+    run_rows(handle, "SELECT sql FROM old.sqlite_master WHERE type='table'");
+    run_rows(handle, "SELECT 'INSERT INTO main.'||name||' SELECT * FROM old.'||name "
+                     "FROM old.sqlite_master WHERE type='table'");
+    run_rows(handle, "SELECT sql FROM old.sqlite_master WHERE type<>'table' AND sql NOT NULL");
+    sqlite3_close(handle);
+    assert_int_equal(rename(copy, path_of("")), 0);
+    assert_int_equal(byte_at(AT_RESERVED), 0);
+}
+
 TEST(a_file_without_sums_gets_them)
 {
     rig_close(rig);
-    sqlite3 *handle;
-    int none = 0;
-    assert_int_equal(sqlite3_open(path_of(""), &handle), SQLITE_OK);
-    /* Reserved bytes never become fewer, but for a new file. */
-    char sql[200];
-    snprintf(sql, sizeof(sql), "PRAGMA journal_mode=DELETE; VACUUM INTO '%s/copy.db'", rig->folder);
-    assert_int_equal(sqlite3_file_control(handle, "main", SQLITE_FCNTL_RESERVE_BYTES, &none),
-                     SQLITE_OK);
-    assert_int_equal(sqlite3_exec(handle, sql, NULL, NULL, NULL), SQLITE_OK);
-    sqlite3_close(handle);
-    char from[160];
-    snprintf(from, sizeof(from), "%s/copy.db", rig->folder);
-    assert_int_equal(rename(from, path_of("")), 0);
+    take_sums_away();
     open_again();
     assert_true(all_is_right(1));
-    off_t at = page_of_index() + 2000;
     rig_close(rig);
+    off_t at = page_of_index() + 2000;
     flip(at, 1);
     open_again();
     assert_false(all_is_right(1));
 }
 
+/* The temporary files that SQLite opens, beside the store and elsewhere. */
+static unsigned temporary_beside, temporary_elsewhere;
+
+static int watched_open(const char *path, int flags, int mode)
+{
+    const char *temporary = strstr(path, "/etilqs_");
+    size_t folder = strlen(rig->folder);
+    if (temporary && path + folder == temporary && strncmp(path, rig->folder, folder) == 0)
+        temporary_beside++;
+    else if (temporary)
+        temporary_elsewhere++;
+    return open(path, flags, mode);
+}
+
+TEST(a_file_without_sums_is_not_copied_into_memory)
+{
+    sqlite3_vfs *vfs = sqlite3_vfs_find(NULL);
+    struct error error = {.text = ""};
+    rig_close(rig);
+    take_sums_away();
+    char path[160];
+    snprintf(path, sizeof(path), "%s", path_of(""));
+    struct sqlite_store_options options = {.path = path, .cache_bytes = 8 * PAGE};
+    temporary_beside = temporary_elsewhere = 0;
+    (void)vfs->xSetSystemCall(vfs, "open", (sqlite3_syscall_ptr)watched_open);
+    enum err err = sqlite_store_open(&rig->env, &options, &rig->store, &error);
+    (void)vfs->xSetSystemCall(vfs, "open", NULL);
+    if (err)
+        fail_msg("%s", error.text);
+    assert_null(sqlite3_temp_directory);
+    assert_int_equal(temporary_beside, 1);
+    assert_int_equal(temporary_elsewhere, 0);
+    assert_int_equal(store_reader_open(rig->store, &rig->reader, NULL), ERR_OK);
+    assert_true(all_is_right(1));
+    assert_all_pages_are_well();
+}
+
 /* The shell that looks at the file of a process that was killed carries the WAL over. */
-TEST(another_program_may_carry_over_the_wal_of_a_process_that_was_killed)
+static void be_killed_and_carried_over(void)
 {
     rig_close(rig);
     pid_t child = fork();
@@ -348,10 +499,93 @@ TEST(another_program_may_carry_over_the_wal_of_a_process_that_was_killed)
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
     run_plain("SELECT count(*) FROM entries");
-    open_again();
+}
+
+static void assert_carried_over(void)
+{
     assert_string_equal(rig_load(rig, "counter-00000"), "counter-00000 value=101");
     assert_string_equal(rig_load(rig, "other"), "other value=5");
-    assert_int_equal(store_rest(rig->store, NULL), ERR_OK);
+    assert_all_pages_are_well();
+}
+
+TEST(another_program_may_carry_over_the_wal_of_a_process_that_was_killed)
+{
+    be_killed_and_carried_over();
+    open_again();
+    assert_carried_over();
+}
+
+/* In a child: the process ends before it writes this many sums more. */
+static int sums_left;
+
+static void count_sum(size_t size)
+{
+    if (size == 8 && sums_left-- == 0)
+        _exit(KILLED);
+}
+
+static ssize_t counted_write(int file, const void *from, size_t size)
+{
+    count_sum(size);
+    return write(file, from, size);
+}
+
+static ssize_t counted_pwrite(int file, const void *from, size_t size, off_t at)
+{
+    count_sum(size);
+    return pwrite(file, from, size, at);
+}
+
+static void kill_at_sum(int sum)
+{
+    sqlite3_vfs *vfs = sqlite3_vfs_find(NULL);
+    sums_left = sum;
+    (void)vfs->xSetSystemCall(vfs, "write", (sqlite3_syscall_ptr)counted_write);
+    (void)vfs->xSetSystemCall(vfs, "pwrite", (sqlite3_syscall_ptr)counted_pwrite);
+    (void)vfs->xSetSystemCall(vfs, "pwrite64", (sqlite3_syscall_ptr)counted_pwrite);
+}
+
+/* A start that is killed before it has written the sum of that number. */
+static void start_and_be_killed(int sum)
+{
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        struct error error;
+        kill_at_sum(sum);
+        _exit(try_open(&rig->store, &error) ? 1 : 0);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), KILLED);
+}
+
+TEST(a_start_that_was_killed_while_it_took_pages_over_is_gone_on_with)
+{
+    static const int sums[] = {0, 1, 20};
+    be_killed_and_carried_over();
+    for (size_t i = 0; i < sizeof(sums) / sizeof(sums[0]); i++)
+        start_and_be_killed(sums[i]);
+    open_again();
+    assert_carried_over();
+    /* And that is over now: what is damaged from now on is damage. */
+    off_t at = page_of_index() + 2000;
+    rig_close(rig);
+    flip(at, 1);
+    open_again();
+    assert_false(all_is_right(1));
+}
+
+TEST(a_vacuumed_file_whose_start_was_killed_is_gone_on_with)
+{
+    rig_close(rig);
+    run_plain("VACUUM");
+    start_and_be_killed(0);
+    start_and_be_killed(20);
+    open_again();
+    assert_true(all_is_right(1));
+    assert_all_pages_are_well();
 }
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -361,7 +595,13 @@ RUN(CASE(a_flipped_bit_anywhere_is_never_a_wrong_answer),
     CASE(a_store_with_a_damaged_page_is_out_of_order_until_it_is_put_right),
     CASE(a_damaged_file_that_is_moved_away_is_made_anew),
     CASE(a_quiet_moment_finds_what_nobody_reads),
+    cmocka_unit_test_setup_teardown(the_page_that_sqlite_never_writes_is_no_damage,
+                                    set_up_lock_page, tear_down_lock_page),
     CASE(a_plain_sqlite_reads_and_writes_while_the_store_is_open),
     CASE(vacuum_takes_over_what_was_written_while_nobody_watched),
+    CASE(zeros_for_the_first_sum_do_not_bless_a_damaged_page),
     CASE(a_copy_that_vacuum_into_has_made_can_be_put_back), CASE(a_file_without_sums_gets_them),
-    CASE(another_program_may_carry_over_the_wal_of_a_process_that_was_killed))
+    CASE(a_file_without_sums_is_not_copied_into_memory),
+    CASE(another_program_may_carry_over_the_wal_of_a_process_that_was_killed),
+    CASE(a_start_that_was_killed_while_it_took_pages_over_is_gone_on_with),
+    CASE(a_vacuumed_file_whose_start_was_killed_is_gone_on_with))
