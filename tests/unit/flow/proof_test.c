@@ -182,6 +182,41 @@ TEST(what_waits_for_a_row_with_a_wrong_sum_is_counted_once)
     pipe_free(pipe);
 }
 
+static void note_wrong(void *arg, const struct state_target *target)
+{
+    *(bool *)arg = target->is_wrong;
+}
+
+static void load_video1(struct desk_seat *seat, void *arg)
+{
+    struct store_reader *reader;
+    assert_int_equal(seat_reader(seat, &reader, NULL), ERR_OK);
+    assert_int_equal(store_load(reader, SLICE("video1"), note_wrong, arg, NULL), ERR_OK);
+}
+
+static bool video1_is_wrong(struct pipe *pipe)
+{
+    bool is_wrong = false;
+    pipe_at_desk(pipe, load_video1, &is_wrong);
+    return is_wrong;
+}
+
+TEST(a_row_has_a_sum_again_only_when_all_of_it_is_right)
+{
+    struct pipe *pipe = pipe_with_counts(30);
+    pipe_sql(pipe, "UPDATE entries SET counts = '{\"like\":21,\"dislike\":12}' "
+                   "WHERE id = 'video1'");
+    pipe_sql(pipe, "CREATE TRIGGER refuses BEFORE UPDATE ON entries WHEN NEW.id = 'video1' AND "
+                   "NEW.counts NOT LIKE '%:12%' BEGIN SELECT RAISE(ABORT, 'no'); END");
+    assert_int_equal(audit(pipe, true).found, 2); /* one kind is mended, the other is refused */
+    assert_true(video1_is_wrong(pipe));
+    pipe_sql(pipe, "DROP TRIGGER refuses");
+    assert_int_equal(audit(pipe, true).found, 1);
+    assert_false(video1_is_wrong(pipe));
+    assert_int_equal(audit(pipe, false).found, 0);
+    pipe_free(pipe);
+}
+
 TEST(what_was_discarded_before_a_deletion_counts_no_more)
 {
     struct pipe *pipe = pipe_with_counts(3);
@@ -391,6 +426,7 @@ RUN(cmocka_unit_test(what_is_right_is_left_alone),
     cmocka_unit_test(what_is_added_to_a_falsified_row_does_not_make_it_right),
     cmocka_unit_test(a_wrong_row_is_put_right_and_memory_stays_as_it_was),
     cmocka_unit_test(what_waits_for_a_row_with_a_wrong_sum_is_counted_once),
+    cmocka_unit_test(a_row_has_a_sum_again_only_when_all_of_it_is_right),
     cmocka_unit_test(what_was_discarded_before_a_deletion_counts_no_more),
     cmocka_unit_test(what_was_deleted_or_loaded_since_it_was_looked_at_is_left_alone),
     cmocka_unit_test(a_row_that_is_missing_is_found_and_made_anew),
