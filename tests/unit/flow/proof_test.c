@@ -126,6 +126,23 @@ TEST(a_falsified_row_is_never_served_but_counted_anew)
     pipe_free(pipe);
 }
 
+/* The store takes no repair here. */
+TEST(who_asks_for_a_falsified_row_hears_that_it_is_damaged)
+{
+    struct pipe *pipe = pipe_with_counts(3);
+    pipe_sql(pipe, "UPDATE entries SET value = 555 WHERE id = 'views'");
+    pipe_sql(pipe, "CREATE TRIGGER refuses BEFORE UPDATE ON entries WHEN NEW.id = 'views' "
+                   "BEGIN SELECT RAISE(ABORT, 'no'); END");
+    pipe_reopen(pipe);
+    struct op op = {.kind = OP_GET, .id = SLICE("views")};
+    pipe_run(pipe, &op);
+    assert_int_equal(op.code, ERR_CORRUPT);
+    op = (struct op){.kind = OP_ADD, .id = SLICE("views"), .amount = number_of(1)};
+    pipe_run(pipe, &op);
+    assert_int_equal(op.code, ERR_CORRUPT);
+    pipe_free(pipe);
+}
+
 /* A sum that is wrong stays wrong, whatever is added to the row. */
 TEST(what_is_added_to_a_falsified_row_does_not_make_it_right)
 {
@@ -423,6 +440,7 @@ RUN(cmocka_unit_test(what_is_right_is_left_alone),
     cmocka_unit_test(a_wrong_hot_value_is_found_told_and_put_right_while_it_is_written),
     cmocka_unit_test(a_wrong_count_of_a_large_item_is_put_right),
     cmocka_unit_test(a_falsified_row_is_never_served_but_counted_anew),
+    cmocka_unit_test(who_asks_for_a_falsified_row_hears_that_it_is_damaged),
     cmocka_unit_test(what_is_added_to_a_falsified_row_does_not_make_it_right),
     cmocka_unit_test(a_wrong_row_is_put_right_and_memory_stays_as_it_was),
     cmocka_unit_test(what_waits_for_a_row_with_a_wrong_sum_is_counted_once),
