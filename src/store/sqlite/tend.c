@@ -154,6 +154,9 @@ static enum err sum_anew(struct sqlite_store *store, struct entry *entry, sqlite
 {
     if (entry->type == ENTRY_COUNTER && db_number(statement, 5, &entry->value))
         entry->value = number_of(0);
+    struct kind_counts counts;
+    if (entry->type == ENTRY_ITEM && counts_parse(entry->counts, &store->kinds, &counts))
+        entry->counts = SLICE("{}");
     entry->is_wrong = false;
     enum err err = entry_write(store, entry, error);
     number_done(&entry->value);
@@ -180,9 +183,12 @@ static enum err mend_count(struct sqlite_store *store, struct entry *entry, stru
     struct kind_counts counts = {.known = 0};
     if (entry->type != ENTRY_ITEM || kind == SETS_KINDS || by->big)
         return ERR_NOT_FOUND;
-    if (counts_parse(entry->counts, &store->kinds, &counts))
-        return error_set(error, ERR_CORRUPT, "entries.number %lld: its counts make no sense",
-                         (long long)entry->number);
+    if (counts_parse(entry->counts, &store->kinds, &counts)) {
+        counts.known = 0;
+        if (!entry->is_wrong)
+            return error_set(error, ERR_CORRUPT, "entries.number %lld: its counts make no sense",
+                             (long long)entry->number);
+    }
     if (!(counts.known >> kind & 1))
         counts.counts[kind] = 0;
     counts.known |= UINT64_C(1) << kind;

@@ -126,6 +126,24 @@ TEST(a_falsified_row_is_never_served_but_counted_anew)
     pipe_free(pipe);
 }
 
+TEST(a_row_that_makes_no_sense_is_counted_anew)
+{
+    struct pipe *pipe = pipe_with_counts(30);
+    pipe_sql(pipe, "UPDATE entries SET value = 'abc' WHERE id = 'views'");
+    pipe_sql(pipe, "UPDATE entries SET counts = '{abc', members = x'ff' WHERE id = 'video1'");
+    pipe_reopen(pipe);
+    int64_t views = -1;
+    for (int i = 0; i < 3000 && views == -1; i++, usleep(10000))
+        views = cold_value(pipe, "views");
+    assert_int_equal(views, 100);
+    int64_t likes = -1;
+    for (int i = 0; i < 3000 && likes == -1; i++, usleep(10000))
+        likes = cold_value(pipe, "video1/like");
+    assert_int_equal(likes, 20);
+    assert_int_equal(audit(pipe, false).found, 0);
+    pipe_free(pipe);
+}
+
 /* The store takes no repair here. */
 TEST(who_asks_for_a_falsified_row_hears_that_it_is_damaged)
 {
@@ -440,6 +458,7 @@ RUN(cmocka_unit_test(what_is_right_is_left_alone),
     cmocka_unit_test(a_wrong_hot_value_is_found_told_and_put_right_while_it_is_written),
     cmocka_unit_test(a_wrong_count_of_a_large_item_is_put_right),
     cmocka_unit_test(a_falsified_row_is_never_served_but_counted_anew),
+    cmocka_unit_test(a_row_that_makes_no_sense_is_counted_anew),
     cmocka_unit_test(who_asks_for_a_falsified_row_hears_that_it_is_damaged),
     cmocka_unit_test(what_is_added_to_a_falsified_row_does_not_make_it_right),
     cmocka_unit_test(a_wrong_row_is_put_right_and_memory_stays_as_it_was),
