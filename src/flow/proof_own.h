@@ -62,6 +62,10 @@ enum err proof_has_waiting(const struct proof *proof, struct slice id, bool *ret
  * cells since, of whose events nothing is known. */
 bool sight_is_still(const struct proof *proof, const struct sight *sight);
 
+/* Is there a row whose sum does not fit? */
+enum err proof_is_wrong(const struct proof *proof, struct slice id, bool *ret_is_wrong,
+                        struct error *error);
+
 enum err proof_has_row(const struct proof *proof, struct slice id, bool *ret_has,
                        struct error *error);
 
