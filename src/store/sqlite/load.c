@@ -271,8 +271,7 @@ static enum err fill_target(struct sqlite_reader *reader, sqlite3_stmt *statemen
     target->members = reader->groups;
     if (!with_members || entry.slices != 1)
         return ERR_OK;
-    err = read_members(reader, entry.members, entry.number, &target->member_count, error);
-    return err == ERR_CORRUPT && entry.is_wrong ? ERR_OK : err;
+    return read_members(reader, entry.members, entry.number, &target->member_count, error);
 }
 
 /* ERR_NOT_FOUND; else the statement stands on the row of a live id. *ret_is_wrong: there is a row

@@ -130,7 +130,7 @@ TEST(a_row_that_makes_no_sense_is_counted_anew)
 {
     struct pipe *pipe = pipe_with_counts(30);
     pipe_sql(pipe, "UPDATE entries SET value = 'abc' WHERE id = 'views'");
-    pipe_sql(pipe, "UPDATE entries SET counts = '{abc', members = x'ff' WHERE id = 'video1'");
+    pipe_sql(pipe, "UPDATE entries SET counts = '{abc' WHERE id = 'video1'");
     pipe_reopen(pipe);
     int64_t views = -1;
     for (int i = 0; i < 3000 && views == -1; i++, usleep(10000))
