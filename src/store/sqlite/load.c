@@ -274,12 +274,10 @@ static enum err fill_target(struct sqlite_reader *reader, sqlite3_stmt *statemen
     return read_members(reader, entry.members, entry.number, &target->member_count, error);
 }
 
-/* ERR_NOT_FOUND; else the statement stands on the row of a live id. *ret_is_wrong: there is a row
- * of one that is gone, if it can be believed. */
-static enum err find_live_row(struct sqlite_reader *reader, struct slice id, bool *ret_is_wrong,
-                              sqlite3_stmt **ret_statement, struct error *error)
+/* ERR_NOT_FOUND; else the statement stands on the row of a live id. */
+static enum err find_row(struct sqlite_reader *reader, struct slice id,
+                         sqlite3_stmt **ret_statement, struct error *error)
 {
-    *ret_is_wrong = false;
     *ret_statement = NULL;
     sqlite3_stmt *statement = db_take(reader->db, SQL_ENTRY_BY_ID, error);
     if (!statement)
@@ -289,21 +287,11 @@ static enum err find_live_row(struct sqlite_reader *reader, struct slice id, boo
     if (err)
         return err;
     if (db_int(statement, 2) == ENTRY_GONE) {
-        struct entry entry;
-        entry_read(statement, &entry);
-        *ret_is_wrong = entry.is_wrong;
         sqlite3_reset(statement);
         return ERR_NOT_FOUND;
     }
     *ret_statement = statement;
     return ERR_OK;
-}
-
-static enum err find_row(struct sqlite_reader *reader, struct slice id,
-                         sqlite3_stmt **ret_statement, struct error *error)
-{
-    bool is_wrong;
-    return find_live_row(reader, id, &is_wrong, ret_statement, error);
 }
 
 static enum err load(struct sqlite_reader *reader, struct slice id, store_target_fn *visit,
@@ -316,13 +304,10 @@ static enum err load(struct sqlite_reader *reader, struct slice id, store_target
     struct state_target target = {.absent = false};
     struct item_counts counts;
     if (!err) {
-        bool is_wrong;
-        err = find_live_row(reader, id, &is_wrong, &statement, error);
+        err = find_row(reader, id, &statement, error);
         if (!err)
             err = fill_target(reader, statement, true, &counts, &target, error);
-        else
-            target.is_wrong = is_wrong;
-        target.absent = err == ERR_NOT_FOUND && (reader->events.count > 0 || is_wrong);
+        target.absent = err == ERR_NOT_FOUND && reader->events.count > 0;
     }
     if (target.absent) {
         target.id = id;

@@ -144,25 +144,6 @@ TEST(a_row_that_makes_no_sense_is_counted_anew)
     pipe_free(pipe);
 }
 
-TEST(a_row_that_was_made_to_look_deleted_is_not_believed)
-{
-    struct pipe *pipe = pipe_with_counts(30);
-    pipe_sql(pipe, "UPDATE entries SET type = 2");
-    pipe_reopen(pipe);
-    struct op op = {.kind = OP_ADD, .id = SLICE("views"), .amount = number_of(1)};
-    for (int i = 0; i < 3000 && (i == 0 || op.code); i++, usleep(10000))
-        pipe_run(pipe, &op);
-    assert_int_equal(op.code, ERR_OK);
-    assert_int_equal(pipe_value(pipe, "views"), 101);
-    int64_t likes = -1;
-    for (int i = 0; i < 3000 && likes == -1; i++, usleep(10000))
-        likes = cold_value(pipe, "video1/like");
-    assert_int_equal(likes, 20);
-    pipe_settle(pipe);
-    assert_int_equal(audit(pipe, false).found, 0);
-    pipe_free(pipe);
-}
-
 /* The store takes no repair here. */
 TEST(who_asks_for_a_falsified_row_hears_that_it_is_damaged)
 {
@@ -478,7 +459,6 @@ RUN(cmocka_unit_test(what_is_right_is_left_alone),
     cmocka_unit_test(a_wrong_count_of_a_large_item_is_put_right),
     cmocka_unit_test(a_falsified_row_is_never_served_but_counted_anew),
     cmocka_unit_test(a_row_that_makes_no_sense_is_counted_anew),
-    cmocka_unit_test(a_row_that_was_made_to_look_deleted_is_not_believed),
     cmocka_unit_test(who_asks_for_a_falsified_row_hears_that_it_is_damaged),
     cmocka_unit_test(what_is_added_to_a_falsified_row_does_not_make_it_right),
     cmocka_unit_test(a_wrong_row_is_put_right_and_memory_stays_as_it_was),
