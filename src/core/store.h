@@ -384,6 +384,8 @@ enum err store_discard(struct store *store, const unsigned char *event_id, int64
 enum err store_thin(struct store *store, int64_t lives_before_ms, int64_t history_before_ms,
                     int64_t keys_before_ms, uint32_t limit, uint64_t *ret_removed,
                     struct error *error);
+/* Adds to one count; a row whose sum was wrong stays wrong. No kind and nothing to add: all of the
+ * row was looked at and is right, and it gets the sum of what stands there. */
 enum err store_mend(struct store *store, struct slice id, uint32_t incarnation, struct slice kind,
                     const struct number *by, struct slice text, int64_t now_ms,
                     struct error *error);

@@ -218,7 +218,7 @@ static void judge(struct proof *proof, struct sight sight, const struct number *
     struct number by = number_copy(right);
     number_subtract(&by, &sight.value);
     if (number_compare(&by, &(struct number){0}) != 0)
-        sight_deal_with(proof, &sight, &by);
+        (void)sight_deal_with(proof, &sight, &by);
     number_done(&by);
 }
 

@@ -52,7 +52,8 @@ struct slice proof_ids_next(const struct proof_ids *ids, size_t *at)
 
 /* --- comparing --- */
 
-typedef void sight_fn(struct proof *proof, const struct sight *sight, const struct number *by,
+/* True: it is right now. */
+typedef bool sight_fn(struct proof *proof, const struct sight *sight, const struct number *by,
                       void *arg);
 
 static bool is_of_store(const struct sight *sight)
@@ -77,16 +78,45 @@ enum err sight_judge(const struct proof *proof, const struct sight *sight, struc
     return err;
 }
 
-static enum err judge(struct proof *proof, const struct sight *sight, sight_fn *differs, void *arg,
+static enum err judge(struct proof *proof, struct sight *sight, sight_fn *differs, void *arg,
                       struct error *error)
 {
     struct number by;
     bool is_wrong;
     enum err err = sight_judge(proof, sight, &by, &is_wrong, error);
-    if (!err && (is_wrong || sight->is_wrong))
-        differs(proof, sight, &by, arg);
+    /* What units that wait will add is not mended: it would be in the row twice. */
+    bool is_zero = !err && number_compare(&by, &(struct number){0}) == 0;
+    if (!err && (is_wrong || (sight->is_wrong && is_zero && !sight->waits)))
+        sight->is_right = differs(proof, sight, &by, arg);
+    else
+        sight->is_right = is_zero && !sight->waits;
     number_done(&by);
     return err;
+}
+
+/* What of a row is looked at stands together. */
+static size_t end_of_row(const struct sights *sights, size_t from, bool *ret_is_right)
+{
+    size_t end = from;
+    *ret_is_right = true;
+    for (; end < sights->count && is_of_store(&sights->list[end]) &&
+           sights->list[end].id.data == sights->list[from].id.data;
+         end++)
+        *ret_is_right = *ret_is_right && sights->list[end].is_right;
+    return end;
+}
+
+/* The sum speaks for all of a row, and is written when all that was looked at is right. */
+static void sum_rows_anew(const struct proof *proof, const struct sights *sights)
+{
+    for (size_t i = 0, end; i < sights->count; i = end) {
+        bool is_right;
+        end = end_of_row(sights, i, &is_right);
+        if (end == i)
+            end++;
+        else if (sights->list[i].is_wrong && is_right)
+            sight_sum_anew(proof, &sights->list[i]);
+    }
 }
 
 /* Looks at all ids and tells of each sight that differs, which is believed at the last look; the
@@ -110,6 +140,8 @@ static enum err compare(struct proof *proof, const struct proof_ids *ids, bool i
     for (size_t i = 0; !err && i < sights.count; i++)
         if (is_of_store(&sights.list[i]))
             err = judge(proof, &sights.list[i], differs, arg, error);
+    if (!err && is_last && proof->repair && !proof->values_only)
+        sum_rows_anew(proof, &sights);
     for (size_t i = 0; !err && i < sights.count; i++)
         if (!is_of_store(&sights.list[i]))
             err = judge(proof, &sights.list[i], differs, arg, error);
@@ -141,12 +173,13 @@ static void suspect_id(void *arg, struct slice id)
     *flag_of(arg, id) = true;
 }
 
-static void suspect(struct proof *proof, const struct sight *sight, const struct number *by,
+static bool suspect(struct proof *proof, const struct sight *sight, const struct number *by,
                     void *arg)
 {
     (void)proof;
     (void)by;
     suspect_id(arg, sight->id);
+    return false;
 }
 
 static void list_suspects(const struct suspects *suspects, struct proof_ids *to)
@@ -160,11 +193,11 @@ static void list_suspects(const struct suspects *suspects, struct proof_ids *to)
 }
 
 /* `arg`: those that were dealt with. */
-static void deal_with_suspect(struct proof *proof, const struct sight *sight,
+static bool deal_with_suspect(struct proof *proof, const struct sight *sight,
                               const struct number *by, void *arg)
 {
     suspect_id(arg, sight->id);
-    sight_deal_with(proof, sight, by);
+    return sight_deal_with(proof, sight, by);
 }
 
 /* --- one at a time --- */

@@ -72,50 +72,48 @@ static void tell(struct proof *proof, const struct sight *sight, const char *lin
         work_found(proof->seat, proof->work, line);
 }
 
-/* The count is right, and only its row's sum is not: there is nothing to tell but that. */
-static void sum_anew(const struct proof *proof, const struct sight *sight, const struct number *by)
+void sight_sum_anew(const struct proof *proof, const struct sight *sight)
 {
+    struct number nothing = number_of(0);
+    struct sight row = {.id = sight->id, .place = PLACE_STORE, .record = sight->record};
     char id[160];
     struct error error = {.text = ""};
     message_quote(id, sizeof(id), sight->id);
-    enum err err = proof->repair ? sight_mend(proof, sight, by,
-                                              SLICE("its count agrees with the log, and its "
-                                                    "checksum did not"),
-                                              &error)
-                                 : ERR_OK;
+    enum err err =
+        sight_mend(proof, &row, &nothing,
+                   SLICE("its counts agree with the log, and its checksum did not"), &error);
     if (err && err != ERR_BUSY && err != ERR_NOT_FOUND)
         message_error("the checksum of a row could not be put right id=%s reason=\"%s\"", id,
                       error.text[0] ? error.text : err_meaning(err));
 }
 
-void sight_deal_with(struct proof *proof, const struct sight *sight, const struct number *by)
+bool sight_deal_with(struct proof *proof, const struct sight *sight, const struct number *by)
 {
-    if (sight->is_wrong && number_compare(by, &(struct number){0}) == 0) {
-        sum_anew(proof, sight, by);
-        return;
-    }
+    if (sight->is_wrong && number_compare(by, &(struct number){0}) == 0)
+        return true; /* only its row's sum is not: that comes last */
     struct desk *desk = proof->seat->desk;
     char line[320];
     describe(proof, sight, by, line, sizeof(line));
     if (!proof->is_expected)
         tell(proof, sight, line);
     if (!proof->repair)
-        return;
+        return false;
 
     struct error error = {.text = ""};
     enum err err = sight_mend(proof, sight, by, slice_of(line), &error);
     if (err == ERR_BUSY || err == ERR_NOT_FOUND) {
         message_info("the count has gone or come anew since it was looked at %s", line);
-        return;
+        return false;
     }
     if (err) {
         message_error("the count could not be put right %s reason=\"%s\"", line,
                       error.text[0] ? error.text : err_meaning(err));
-        return;
+        return false;
     }
     if (proof->is_expected)
-        return;
+        return true;
     proof->repairs++;
     desk_count(desk, &desk->repairs, 1);
     message_info("the count was put right %s", line);
+    return true;
 }

@@ -169,6 +169,15 @@ static enum err find_row(const struct proof *proof, struct slice id, struct row 
     return err == ERR_NOT_FOUND ? ERR_OK : err;
 }
 
+enum err proof_is_wrong(const struct proof *proof, struct slice id, bool *ret_is_wrong,
+                        struct error *error)
+{
+    struct row row;
+    enum err err = find_row(proof, id, &row, error);
+    *ret_is_wrong = row.is_wrong;
+    return err;
+}
+
 enum err proof_has_row(const struct proof *proof, struct slice id, bool *ret_has,
                        struct error *error)
 {

@@ -27,6 +27,7 @@ struct sight {
     bool is_missing; /* there is no row for the whole id */
     bool is_wrong;   /* in the store: the row's sum is not that of what stands there */
     bool waits;      /* the store lacked units of the id then, which it had refused */
+    bool is_right;   /* when it was judged, or since it was mended */
 };
 
 struct sights {
@@ -61,6 +62,10 @@ enum err proof_has_waiting(const struct proof *proof, struct slice id, bool *ret
  * cells since, of whose events nothing is known. */
 bool sight_is_still(const struct proof *proof, const struct sight *sight);
 
+/* Is there a row whose sum does not fit? */
+enum err proof_is_wrong(const struct proof *proof, struct slice id, bool *ret_is_wrong,
+                        struct error *error);
+
 enum err proof_has_row(const struct proof *proof, struct slice id, bool *ret_has,
                        struct error *error);
 
@@ -87,8 +92,11 @@ enum err sight_judge(const struct proof *proof, const struct sight *sight, struc
 /* The name of the count, of an item with its kind; `to` has COUNT_ID_BYTES. */
 struct slice sight_count_id(const struct desk *desk, const struct sight *sight, char *to);
 
-/* Tells of it, and mends it, as the proof was asked to. */
-void sight_deal_with(struct proof *proof, const struct sight *sight, const struct number *by);
+/* Tells of it, and mends it, as the proof was asked to. True: it is right now. */
+bool sight_deal_with(struct proof *proof, const struct sight *sight, const struct number *by);
+
+/* All of a row is right but its sum, which is written anew. `sight`: any of the row. */
+void sight_sum_anew(const struct proof *proof, const struct sight *sight);
 
 /* Adds what is short, and writes that into the log. `text` is for the store's audit trail.
  * ERR_BUSY or ERR_NOT_FOUND: it is not the one any more that was looked at. */

@@ -53,6 +53,8 @@ static enum err check_all(struct desk_seat *seat, struct desk_work *work, struct
         err = collect_ids(seat, pattern, &cursor, PROOF_PASS_IDS, &ids, error);
         if (!err && ids.count > 0)
             err = proof_check(proof, &ids, error);
+        while (!err && !seat_must_stop(seat) && proof_deal_with_suspects(seat))
+            ; /* somebody waits for them; one that fails comes again later */
         uint64_t all = is_all ? count_all(seat->desk) : 0;
         (void)work_progress(seat, work, proof->looked_at,
                             all > proof->looked_at ? all : proof->looked_at, "counters");
@@ -86,29 +88,45 @@ enum err proof_audit_all(struct desk_seat *seat, struct desk_work *work, struct 
     return err;
 }
 
+/* ERR_REFUSED: there was no error, and its row is as it was. */
+static enum err deal_with(struct desk_seat *seat, struct slice id, struct error *error)
+{
+    struct proof proof = {.seat = seat, .repair = true};
+    struct proof_ids ids;
+    bool is_wrong = false;
+    proof_ids_init(&ids);
+    enum err err = seat_catch_up(seat, error);
+    if (!err) {
+        proof_ids_add(&ids, id);
+        err = proof_check(&proof, &ids, error);
+    }
+    if (!err)
+        err = proof_is_wrong(&proof, id, &is_wrong, error);
+    proof_ids_done(&ids);
+    if (!err && is_wrong)
+        err = error_set(error, ERR_REFUSED, "changes of it wait, or the repair was refused");
+    return err;
+}
+
 bool proof_deal_with_suspects(struct desk_seat *seat)
 {
     struct suspects_queue *queue = seat->desk->options.suspects;
-    char id[LIMIT_ID_BYTES];
-    size_t size = queue ? suspects_queue_take(queue, id) : 0;
-    if (size == 0)
+    struct env *env = seat->desk->options.env;
+    struct suspect suspect;
+    if (!queue || !suspects_queue_take(queue, env_monotonic_ns(env), &suspect))
         return false;
-    struct proof proof = {.seat = seat, .repair = true};
-    struct proof_ids ids;
     struct error error = {.text = ""};
     char name[128];
-    message_quote(name, sizeof(name), (struct slice){id, size});
-    proof_ids_init(&ids);
-    enum err err = seat_catch_up(seat, &error);
-    if (!err) {
-        proof_ids_add(&ids, (struct slice){id, size});
-        err = proof_check(&proof, &ids, &error);
-    }
-    proof_ids_done(&ids);
-    if (err && !seat_must_stop(seat))
+    struct slice id = {suspect.id, suspect.size};
+    enum err err = deal_with(seat, id, &error);
+    if (!err)
+        return true;
+    suspects_queue_put_back(queue, &suspect, env_monotonic_ns(env));
+    if (!seat_must_stop(seat))
         message_error("a row of the store that is not what was written there could not be counted "
                       "anew, and is not used id=%s reason=\"%s\"",
-                      name, error.text[0] ? error.text : err_meaning(err));
+                      message_quote(name, sizeof(name), id),
+                      error.text[0] ? error.text : err_meaning(err));
     return true;
 }
 

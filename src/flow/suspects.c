@@ -14,12 +14,14 @@ void suspects_queue_done(struct suspects_queue *queue)
     lock_done(&queue->lock);
 }
 
-static bool is_waiting(const struct suspects_queue *queue, struct slice id)
+/* Its place, or the one behind the last. */
+static struct suspect *find(struct suspects_queue *queue, struct slice id)
 {
-    for (size_t i = 0; i < queue->count; i++)
-        if (slice_equal((struct slice){queue->ids[i], queue->sizes[i]}, id))
-            return true;
-    return false;
+    struct suspect *suspect = queue->list;
+    struct suspect *end = suspect + queue->count;
+    while (suspect < end && !slice_equal((struct slice){suspect->id, suspect->size}, id))
+        suspect++;
+    return suspect;
 }
 
 bool suspects_queue_add(struct suspects_queue *queue, struct slice id)
@@ -27,25 +29,49 @@ bool suspects_queue_add(struct suspects_queue *queue, struct slice id)
     assert(queue && id.size <= LIMIT_ID_BYTES);
 
     lock_take(&queue->lock);
-    bool adds = queue->count < SUSPECTS_MAX && !is_waiting(queue, id);
+    struct suspect *suspect = find(queue, id);
+    bool adds = suspect == queue->list + queue->count && queue->count < SUSPECTS_MAX;
     if (adds) {
-        memcpy(queue->ids[queue->count], id.data, id.size);
-        queue->sizes[queue->count++] = id.size;
+        *suspect = (struct suspect){.size = id.size};
+        memcpy(suspect->id, id.data, id.size);
+        queue->count++;
     }
     lock_release(&queue->lock);
     return adds;
 }
 
-size_t suspects_queue_take(struct suspects_queue *queue, char *to)
+bool suspects_queue_take(struct suspects_queue *queue, uint64_t now_ns, struct suspect *ret_suspect)
 {
-    assert(queue && to);
+    assert(queue && ret_suspect);
 
-    size_t size = 0;
     lock_take(&queue->lock);
-    if (queue->count > 0) {
-        size = queue->sizes[--queue->count];
-        memcpy(to, queue->ids[queue->count], size);
+    size_t at = queue->count;
+    while (at > 0 && queue->list[at - 1].from_ns > now_ns)
+        at--;
+    if (at > 0) {
+        *ret_suspect = queue->list[at - 1];
+        queue->count--;
+        memmove(&queue->list[at - 1], &queue->list[at],
+                (queue->count - (at - 1)) * sizeof(queue->list[0]));
     }
     lock_release(&queue->lock);
-    return size;
+    return at > 0;
+}
+
+void suspects_queue_put_back(struct suspects_queue *queue, const struct suspect *suspect,
+                             uint64_t now_ns)
+{
+    assert(queue && suspect);
+
+    uint64_t wait_ns = SUSPECT_AGAIN_NS << (suspect->failures < 5 ? suspect->failures : 5);
+    lock_take(&queue->lock);
+    struct suspect *place = find(queue, (struct slice){suspect->id, suspect->size});
+    bool is_new = place == queue->list + queue->count;
+    if (!is_new || queue->count < SUSPECTS_MAX) {
+        queue->count += is_new;
+        *place = *suspect; /* somebody may have named it again meanwhile */
+        place->failures++;
+        place->from_ns = now_ns + wait_ns;
+    }
+    lock_release(&queue->lock);
 }

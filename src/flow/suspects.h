@@ -5,18 +5,27 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/lock.h"
 #include "base/slice.h"
 #include "core/limits.h"
 
+#define SUSPECT_AGAIN_NS \
+    (2u * 1000000000ull) /* after the first failure; each more doubles it, five times */
 #define SUSPECTS_MAX 64u /* that wait; what is more is found again by whoever asks for it again */
+
+struct suspect {
+    uint64_t from_ns; /* not to be dealt with before; 0: at once */
+    unsigned failures;
+    size_t size;
+    char id[LIMIT_ID_BYTES];
+};
 
 struct suspects_queue {
     struct lock lock;
     size_t count;
-    size_t sizes[SUSPECTS_MAX];
-    char ids[SUSPECTS_MAX][LIMIT_ID_BYTES];
+    struct suspect list[SUSPECTS_MAX];
 };
 
 void suspects_queue_init(struct suspects_queue *queue);
@@ -25,7 +34,12 @@ void suspects_queue_done(struct suspects_queue *queue);
 /* False: it is waiting already, or there are too many. */
 bool suspects_queue_add(struct suspects_queue *queue, struct slice id);
 
-/* The last that was added; `to` has LIMIT_ID_BYTES. 0: none. */
-size_t suspects_queue_take(struct suspects_queue *queue, char *to);
+/* The last that was added, of those whose time has come. False: none. */
+bool suspects_queue_take(struct suspects_queue *queue, uint64_t now_ns,
+                         struct suspect *ret_suspect);
+
+/* It could not be dealt with: it comes again later, and later each time. */
+void suspects_queue_put_back(struct suspects_queue *queue, const struct suspect *suspect,
+                             uint64_t now_ns);
 
 #endif

@@ -223,7 +223,9 @@ bool http_call_answer_error(struct http_call *call, const struct op *op)
         return false;
     char text[SERVICE_MEANING_BYTES];
     const char *detail = NULL;
-    if (op->code == ERR_NO_KIND)
+    if (op->code == ERR_CORRUPT)
+        detail = err_meaning(op->code);
+    else if (op->code == ERR_NO_KIND)
         detail = service_meaning(call->client->worker->service, op->code, text);
     else if (op->code == ERR_UNAVAILABLE && op_wants_all(op))
         detail = http_not_all;

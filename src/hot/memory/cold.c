@@ -433,7 +433,7 @@ void cold_answer(struct cold *cold, const struct hot_want *asked, uint64_t hash,
         } else {
             want->state = WANT_FAILED;
             want->failed_ns = env_monotonic_ns(cold->env);
-            want->code = code == ERR_NO_KIND ? code : ERR_UNAVAILABLE;
+            want->code = code == ERR_NO_KIND || code == ERR_CORRUPT ? code : ERR_UNAVAILABLE;
         }
         if (code == ERR_NOT_FOUND)
             put_absent(cold, asked->kind, hash, 0);

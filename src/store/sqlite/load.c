@@ -219,9 +219,12 @@ static enum err read_counts(struct sqlite_reader *reader, const struct entry *en
 {
     struct kind_counts counts;
     ret->count = 0;
-    if (counts_parse(entry->counts, &reader->kinds, &counts))
-        return error_set(error, ERR_CORRUPT, "entries.number %lld: its counts make no sense",
-                         (long long)entry->number);
+    if (counts_parse(entry->counts, &reader->kinds, &counts)) {
+        counts.known = 0;
+        if (!entry->is_wrong)
+            return error_set(error, ERR_CORRUPT, "entries.number %lld: its counts make no sense",
+                             (long long)entry->number);
+    }
     for (uint64_t left = counts.known; left; left &= left - 1) {
         unsigned kind = (unsigned)__builtin_ctzll(left);
         ret->kinds[ret->count] = kind_names_at(&reader->kinds, kind);
@@ -230,6 +233,8 @@ static enum err read_counts(struct sqlite_reader *reader, const struct entry *en
     return ERR_OK;
 }
 
+/* What makes no sense in a row whose sum is wrong anyway is nothing: whoever is told that it is
+ * wrong counts it anew. */
 static enum err fill_target(struct sqlite_reader *reader, sqlite3_stmt *statement,
                             bool with_members, struct item_counts *counts,
                             struct state_target *target, struct error *error)
@@ -246,7 +251,11 @@ static enum err fill_target(struct sqlite_reader *reader, sqlite3_stmt *statemen
         target->deadline_ms = entry.deadline_ms;
         is_wrong |= db_number(statement, 5, &target->value) != ERR_OK;
     }
-    if (is_wrong)
+    if (is_wrong && entry.is_wrong) {
+        (void)settings_parse(SLICE(""), &target->create);
+        number_done(&target->value);
+        target->value = number_of(0);
+    } else if (is_wrong)
         return error_set(error, ERR_CORRUPT,
                          "entries.number %lld: its value or settings make no sense",
                          (long long)entry.number);
@@ -678,11 +687,18 @@ static enum err inspect_item(struct sqlite_reader *reader, const struct entry *e
 {
     struct kind_counts counts;
     unsigned kind = kind_names_find(&reader->kinds, kind_text);
-    if (counts_parse(entry->counts, &reader->kinds, &counts))
-        return error_set(error, ERR_CORRUPT, "entries.number %lld: its counts make no sense",
-                         (long long)entry->number);
+    if (counts_parse(entry->counts, &reader->kinds, &counts)) {
+        counts.known = 0;
+        if (!entry->is_wrong)
+            return error_set(error, ERR_CORRUPT, "entries.number %lld: its counts make no sense",
+                             (long long)entry->number);
+    }
     int64_t members[SETS_KINDS] = {0};
     enum err err = count_members(reader, entry, members, error);
+    if (err == ERR_CORRUPT && entry->is_wrong) {
+        memset(members, 0, sizeof(members));
+        err = ERR_OK;
+    }
     bool known = kind < SETS_KINDS && counts.known >> kind & 1;
     *ret_value = number_of(known ? counts.counts[kind] : 0);
     *ret_members = kind < SETS_KINDS ? members[kind] : 0;
@@ -710,9 +726,12 @@ static enum err inspect(struct sqlite_reader *reader, struct slice id, struct sl
         err = ERR_NOT_FOUND;
     else if (entry.type == ENTRY_ITEM)
         err = inspect_item(reader, &entry, kind, ret_value, ret_members, error);
-    else if (db_number(statement, 5, ret_value))
-        err = error_set(error, ERR_CORRUPT, "entries.number %lld: its value is no number",
-                        (long long)entry.number);
+    else if (db_number(statement, 5, ret_value)) {
+        *ret_value = number_of(0);
+        if (!entry.is_wrong)
+            err = error_set(error, ERR_CORRUPT, "entries.number %lld: its value is no number",
+                            (long long)entry.number);
+    }
     sqlite3_reset(statement);
     return err;
 }

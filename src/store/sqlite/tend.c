@@ -148,6 +148,21 @@ enum err sqlite_thin(struct store *base, int64_t lives_before_ms, int64_t histor
 
 /* ---- mending ---- */
 
+/* All of the row is right: it gets the sum of what stands there. */
+static enum err sum_anew(struct sqlite_store *store, struct entry *entry, sqlite3_stmt *statement,
+                         struct error *error)
+{
+    if (entry->type == ENTRY_COUNTER && db_number(statement, 5, &entry->value))
+        entry->value = number_of(0);
+    struct kind_counts counts;
+    if (entry->type == ENTRY_ITEM && counts_parse(entry->counts, &store->kinds, &counts))
+        entry->counts = SLICE("{}");
+    entry->is_wrong = false;
+    enum err err = entry_write(store, entry, error);
+    number_done(&entry->value);
+    return err;
+}
+
 static enum err mend_counter(struct sqlite_store *store, struct entry *entry,
                              sqlite3_stmt *statement, const struct number *by, struct error *error)
 {
@@ -166,14 +181,14 @@ static enum err mend_count(struct sqlite_store *store, struct entry *entry, stru
 {
     unsigned kind = kind_names_find(&store->kinds, kind_text);
     struct kind_counts counts = {.known = 0};
-    bool is_nothing = !by->big && by->small == 0;
-    if (entry->type != ENTRY_ITEM || (kind == SETS_KINDS && !is_nothing) || by->big)
+    if (entry->type != ENTRY_ITEM || kind == SETS_KINDS || by->big)
         return ERR_NOT_FOUND;
-    if (is_nothing)
-        return entry_write(store, entry, error); /* with a sum that fits */
-    if (counts_parse(entry->counts, &store->kinds, &counts))
-        return error_set(error, ERR_CORRUPT, "entries.number %lld: its counts make no sense",
-                         (long long)entry->number);
+    if (counts_parse(entry->counts, &store->kinds, &counts)) {
+        counts.known = 0;
+        if (!entry->is_wrong)
+            return error_set(error, ERR_CORRUPT, "entries.number %lld: its counts make no sense",
+                             (long long)entry->number);
+    }
     if (!(counts.known >> kind & 1))
         counts.counts[kind] = 0;
     counts.known |= UINT64_C(1) << kind;
@@ -219,8 +234,10 @@ enum err sqlite_mend(struct store *base, struct slice id, uint32_t incarnation, 
     err = find_live(store, id, &entry, &statement, error);
     if (!err && entry.incarnation != incarnation)
         err = ERR_BUSY;
-    entry.is_wrong = false; /* the audit has looked at all of it */
-    if (!err)
+    bool is_nothing = kind.size == 0 && !by->big && by->small == 0;
+    if (!err && is_nothing)
+        err = sum_anew(store, &entry, statement, error);
+    else if (!err)
         err = kind.size > 0 ? mend_count(store, &entry, kind, by, error)
                             : mend_counter(store, &entry, statement, by, error);
     if (statement)

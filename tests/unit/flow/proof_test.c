@@ -126,6 +126,41 @@ TEST(a_falsified_row_is_never_served_but_counted_anew)
     pipe_free(pipe);
 }
 
+TEST(a_row_that_makes_no_sense_is_counted_anew)
+{
+    struct pipe *pipe = pipe_with_counts(30);
+    pipe_sql(pipe, "UPDATE entries SET value = 'abc' WHERE id = 'views'");
+    pipe_sql(pipe, "UPDATE entries SET counts = '{abc' WHERE id = 'video1'");
+    pipe_reopen(pipe);
+    int64_t views = -1;
+    for (int i = 0; i < 3000 && views == -1; i++, usleep(10000))
+        views = cold_value(pipe, "views");
+    assert_int_equal(views, 100);
+    int64_t likes = -1;
+    for (int i = 0; i < 3000 && likes == -1; i++, usleep(10000))
+        likes = cold_value(pipe, "video1/like");
+    assert_int_equal(likes, 20);
+    assert_int_equal(audit(pipe, false).found, 0);
+    pipe_free(pipe);
+}
+
+/* The store takes no repair here. */
+TEST(who_asks_for_a_falsified_row_hears_that_it_is_damaged)
+{
+    struct pipe *pipe = pipe_with_counts(3);
+    pipe_sql(pipe, "UPDATE entries SET value = 555 WHERE id = 'views'");
+    pipe_sql(pipe, "CREATE TRIGGER refuses BEFORE UPDATE ON entries WHEN NEW.id = 'views' "
+                   "BEGIN SELECT RAISE(ABORT, 'no'); END");
+    pipe_reopen(pipe);
+    struct op op = {.kind = OP_GET, .id = SLICE("views")};
+    pipe_run(pipe, &op);
+    assert_int_equal(op.code, ERR_CORRUPT);
+    op = (struct op){.kind = OP_ADD, .id = SLICE("views"), .amount = number_of(1)};
+    pipe_run(pipe, &op);
+    assert_int_equal(op.code, ERR_CORRUPT);
+    pipe_free(pipe);
+}
+
 /* A sum that is wrong stays wrong, whatever is added to the row. */
 TEST(what_is_added_to_a_falsified_row_does_not_make_it_right)
 {
@@ -138,6 +173,82 @@ TEST(what_is_added_to_a_falsified_row_does_not_make_it_right)
     for (int i = 0; i < 3000 && views == -1; i++, usleep(10000))
         views = cold_value(pipe, "views");
     assert_int_equal(views, 101);
+    pipe_free(pipe);
+}
+
+/* The first number that the statement gives, as another program sees it. */
+static int64_t store_number(struct pipe *pipe, const char *text)
+{
+    sqlite3 *db;
+    sqlite3_stmt *statement;
+    assert_int_equal(sqlite3_open(pipe->path, &db), SQLITE_OK);
+    sqlite3_busy_timeout(db, 10000);
+    assert_int_equal(sqlite3_prepare_v2(db, text, -1, &statement, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
+    int64_t number = sqlite3_column_int64(statement, 0);
+    sqlite3_finalize(statement);
+    sqlite3_close(db);
+    return number;
+}
+
+#define STORED_VIEWS "SELECT value FROM entries WHERE id = 'views'"
+#define WRONG_SUM    "UPDATE entries SET sum = sum + 1 WHERE id = 'views'"
+
+TEST(what_waits_for_a_row_with_a_wrong_sum_is_counted_once)
+{
+    struct pipe *pipe = pipe_with_counts(3);
+    pipe_sql(pipe, WRONG_SUM);
+    /* Refuses units, and not who mends: those leave the time. */
+    pipe_sql(pipe, "CREATE TRIGGER refuses BEFORE UPDATE ON entries WHEN NEW.id = 'views' AND "
+                   "NEW.updated_ms <> OLD.updated_ms BEGIN SELECT RAISE(ABORT, 'no'); END");
+    pipe_add(pipe, "views", 7);
+    pipe_settle(pipe);
+    assert_int_equal(store_number(pipe, "SELECT count(*) FROM lives WHERE status = 'RETRYING'"), 1);
+    assert_int_equal(audit(pipe, true).found, 0);
+    assert_int_equal(store_number(pipe, STORED_VIEWS), 100);
+
+    pipe_sql(pipe, "DROP TRIGGER refuses");
+    for (unsigned i = 0; i < 60000 && store_number(pipe, STORED_VIEWS) == 100; i++)
+        pipe_nap();
+    assert_int_equal(store_number(pipe, STORED_VIEWS), 107);
+    assert_int_equal(audit(pipe, true).found, 0);
+    pipe_reopen(pipe);
+    assert_int_equal(pipe_value(pipe, "views"), 107); /* its sum is right again */
+    pipe_free(pipe);
+}
+
+static void note_wrong(void *arg, const struct state_target *target)
+{
+    *(bool *)arg = target->is_wrong;
+}
+
+static void load_video1(struct desk_seat *seat, void *arg)
+{
+    struct store_reader *reader;
+    assert_int_equal(seat_reader(seat, &reader, NULL), ERR_OK);
+    assert_int_equal(store_load(reader, SLICE("video1"), note_wrong, arg, NULL), ERR_OK);
+}
+
+static bool video1_is_wrong(struct pipe *pipe)
+{
+    bool is_wrong = false;
+    pipe_at_desk(pipe, load_video1, &is_wrong);
+    return is_wrong;
+}
+
+TEST(a_row_has_a_sum_again_only_when_all_of_it_is_right)
+{
+    struct pipe *pipe = pipe_with_counts(30);
+    pipe_sql(pipe, "UPDATE entries SET counts = '{\"like\":21,\"dislike\":12}' "
+                   "WHERE id = 'video1'");
+    pipe_sql(pipe, "CREATE TRIGGER refuses BEFORE UPDATE ON entries WHEN NEW.id = 'video1' AND "
+                   "NEW.counts NOT LIKE '%:12%' BEGIN SELECT RAISE(ABORT, 'no'); END");
+    assert_int_equal(audit(pipe, true).found, 2); /* one kind is mended, the other is refused */
+    assert_true(video1_is_wrong(pipe));
+    pipe_sql(pipe, "DROP TRIGGER refuses");
+    assert_int_equal(audit(pipe, true).found, 1);
+    assert_false(video1_is_wrong(pipe));
+    assert_int_equal(audit(pipe, false).found, 0);
     pipe_free(pipe);
 }
 
@@ -347,8 +458,12 @@ RUN(cmocka_unit_test(what_is_right_is_left_alone),
     cmocka_unit_test(a_wrong_hot_value_is_found_told_and_put_right_while_it_is_written),
     cmocka_unit_test(a_wrong_count_of_a_large_item_is_put_right),
     cmocka_unit_test(a_falsified_row_is_never_served_but_counted_anew),
+    cmocka_unit_test(a_row_that_makes_no_sense_is_counted_anew),
+    cmocka_unit_test(who_asks_for_a_falsified_row_hears_that_it_is_damaged),
     cmocka_unit_test(what_is_added_to_a_falsified_row_does_not_make_it_right),
     cmocka_unit_test(a_wrong_row_is_put_right_and_memory_stays_as_it_was),
+    cmocka_unit_test(what_waits_for_a_row_with_a_wrong_sum_is_counted_once),
+    cmocka_unit_test(a_row_has_a_sum_again_only_when_all_of_it_is_right),
     cmocka_unit_test(what_was_discarded_before_a_deletion_counts_no_more),
     cmocka_unit_test(what_was_deleted_or_loaded_since_it_was_looked_at_is_left_alone),
     cmocka_unit_test(a_row_that_is_missing_is_found_and_made_anew),
