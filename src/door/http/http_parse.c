@@ -330,7 +330,8 @@ static bool begin_as_other(struct http_parser *parser, size_t size)
         end++;
     bool is_cut = end == size && end - begin <= METHOD_BYTES_MAX;
     if (parser->is_other || end == begin ||
-        (!is_cut && (data[end] != ' ' || is_served((struct slice){data + begin, end - begin}))))
+        (!is_cut &&
+         (end == size || data[end] != ' ' || is_served((struct slice){data + begin, end - begin}))))
         return false;
     http_parser_next(parser);
     if (is_cut) {
