@@ -69,6 +69,14 @@ static const struct http_json *write(struct http_text *to, const struct http_jso
     return at;
 }
 
+/* 5.0 is an integer of ours, too. */
+static bool is_whole(const json_t *theirs)
+{
+    double value = json_real_value(theirs);
+    return json_is_real(theirs) &&
+           (value >= 1e15 || value <= -1e15 || value == (double)(int64_t)value);
+}
+
 static const struct http_json *compare(const struct http_json *ours, const json_t *theirs);
 
 static const struct http_json *compare_inner(const struct http_json *ours, const json_t *theirs)
@@ -103,7 +111,7 @@ static const struct http_json *compare(const struct http_json *ours, const json_
         check(json_is_real(theirs));
         break;
     case HTTP_JSON_INTEGER:
-        check(json_is_integer(theirs));
+        check(json_is_integer(theirs) || is_whole(theirs));
         break;
     case HTTP_JSON_STRING:
         check(json_is_string(theirs) && json_string_length(theirs) == ours->text.size &&
