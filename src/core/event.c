@@ -670,6 +670,8 @@ static bool is_in_word(unsigned char byte)
 static bool names(struct slice text, struct slice user)
 {
     uint32_t number;
+    if (text.size < user.size)
+        return false;
     if (user.size >= NAME_ANYWHERE && !user_is_numeric(user, &number))
         return memmem(text.data, text.size, user.data, user.size) != NULL;
     for (size_t at = 0; at + user.size <= text.size; at++) {
