@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The tests of the page: web.sh unit | browser
+# The tests of the page: web.sh unit | browser [file...]
 #
 # Those in a browser need the page's packages (tools/page.sh) and the system's Chromium (tools/setup.sh test).
 set -euo pipefail
@@ -17,6 +17,7 @@ unit) exec npm run --silent test ;;
 browser)
     [ -x "${CHROMIUM:=/usr/bin/chromium}" ] || missing "there is no Chromium: tools/setup.sh test"
     export CHROMIUM
-    exec npm run --silent test:browser
+    shift
+    exec npm run --silent test:browser -- "$@"
     ;;
 esac
