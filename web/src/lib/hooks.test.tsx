@@ -21,8 +21,8 @@ afterEach(async () => {
 
 const later = (ms: number) => act(() => vi.advanceTimersByTimeAsync(ms));
 
-function Loading({ load, question, everyMs }: { load: () => Promise<string>; question: string; everyMs?: number }) {
-  const { data, problem } = useLoaded(load, question, everyMs);
+function Loading({ load, question, everyMs, isLast }: { load: () => Promise<string>; question: string; everyMs?: number; isLast?: (data: string) => boolean }) {
+  const { data, problem } = useLoaded(load, question, everyMs, isLast);
   return <p>{`${data ?? "nothing"}${problem ? `, ${problem.message}` : ""}`}</p>;
 }
 
@@ -54,6 +54,15 @@ it("what is refused is not asked for again", async () => {
   await later(60_000);
   expect(place.textContent).toBe("nothing, none");
   expect(load).toHaveBeenCalledTimes(1);
+});
+
+it("what is the last answer is not asked for again", async () => {
+  const results = ["running", "ended", "one too many"];
+  const load = vi.fn(async () => results.shift()!);
+  await act(async () => root.render(<Loading load={load} question="a" everyMs={1000} isLast={(data) => data === "ended"} />));
+  await later(60_000);
+  expect(place.textContent).toBe("ended");
+  expect(load).toHaveBeenCalledTimes(2);
 });
 
 function Settled({ typed }: { typed: string }) {

@@ -67,29 +67,30 @@ export interface Loaded<T> {
 
 const AGAIN_MS = 2000;
 
-/** Asks, and asks again every so often, or when the server was down; what is not there is not asked for again. What comes late for another question is dropped. */
-export function useLoaded<T>(load: (signal: AbortSignal) => Promise<T>, question: string, everyMs = 0): Loaded<T> {
+/** Asks, and asks again every so often until an answer is the last, or when the server was down; what is not there is not asked for again. What comes late for another question is dropped. */
+export function useLoaded<T>(load: (signal: AbortSignal) => Promise<T>, question: string, everyMs = 0, isLast?: (data: T) => boolean): Loaded<T> {
   const [state, setState] = useState<{ question: string; data?: T; problem?: Problem }>({ question });
   const [turn, setTurn] = useState(0);
-  const latest = useRef(load);
-  latest.current = load;
+  const latest = useRef({ load, isLast });
+  latest.current = { load, isLast };
   useEffect(() => {
     const stop = new AbortController();
     let timer: ReturnType<typeof setTimeout> | undefined;
     const round = async () => {
       let isDown = false;
-      let isMissing = false;
+      let isOver = false;
       try {
-        const data = await latest.current(stop.signal);
+        const data = await latest.current.load(stop.signal);
+        isOver = latest.current.isLast?.(data) ?? false;
         if (!stop.signal.aborted) setState({ question, data });
       } catch (error) {
         if (stop.signal.aborted) return;
         const problem = asPassing(error);
         isDown = problem.mayTryAgain;
-        isMissing = problem.status === 404;
+        isOver = problem.status === 404;
         setState((before) => ({ question, data: before.question === question ? before.data : undefined, problem }));
       }
-      const waitMs = isMissing ? 0 : everyMs || (isDown ? AGAIN_MS : 0); // the page recovers by itself
+      const waitMs = isOver ? 0 : everyMs || (isDown ? AGAIN_MS : 0); // the page recovers by itself
       if (waitMs && !stop.signal.aborted) timer = setTimeout(round, waitMs);
     };
     void round();

@@ -1,6 +1,6 @@
 // Long work on the server, followed until it is done.
 
-import { useEffect, useState } from "react";
+import { useEffect } from "react";
 import { call } from "../lib/api";
 import { exact } from "../lib/format";
 import { useLoaded } from "../lib/hooks";
@@ -21,6 +21,7 @@ export interface Task {
 }
 
 const EVERY_MS = 400;
+const hasEnded = (task: Task) => task.ended !== null; // nothing can change any more
 
 /** Tasks are in the server's memory only. */
 function Lost({ task }: { task: Task }) {
@@ -36,14 +37,11 @@ function Lost({ task }: { task: Task }) {
 }
 
 export function TaskNote({ task, onDone }: { task: number; onDone?: () => void }) {
-  const [ended, setEnded] = useState<number>(); // nothing can change any more
-  const { data, problem } = useLoaded((signal) => call<Task>(`/v1/tasks/${task}`, { signal }), String(task), ended === task ? 0 : EVERY_MS);
-  const isDone = data !== undefined && data.ended !== null;
+  const { data, problem } = useLoaded((signal) => call<Task>(`/v1/tasks/${task}`, { signal }), String(task), EVERY_MS, hasEnded);
+  const isDone = data !== undefined && hasEnded(data);
   const isLost = !isDone && problem?.status === 404;
   useEffect(() => {
-    if (!isDone && !isLost) return;
-    setEnded(task);
-    onDone?.();
+    if (isDone || isLost) onDone?.();
   }, [isDone, isLost, task, onDone]);
   if (problem && !data) return <Trouble problem={problem} />;
   if (!data) return null;
