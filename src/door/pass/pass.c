@@ -189,10 +189,11 @@ static void note_tickets(const struct pass_request *request, const struct op *op
     }
 }
 
-/* Only a hot layer that is elsewhere can be behind. */
+/* Only a hot layer that is elsewhere can be behind. What the worker reads for its subscribers is no
+ * request of a client: it is not told until it is up to date (channels_tell()). */
 static void note_stale(struct pass *pass, const struct pass_request *request, struct op *ops)
 {
-    for (uint32_t i = 0; i < request->count; i++) {
+    for (uint32_t i = 0; request->client && i < request->count; i++) {
         if (op_is_behind(&ops[i]) && pass_refuses_stale(pass))
             ops[i].code = ERR_STALE;
     }

@@ -408,11 +408,11 @@ void pass_reached(struct pass *pass, uint64_t safe);
 /* Any thread: a batch of this worker can be collected (core/hot.h). */
 void pass_finished(struct pass *pass);
 
-/* Adds what the pass has counted. Any thread. */
-/* An answer that may lack what was acknowledged is about to be given: counts it. True: it is to be
- * refused. */
+/* A client's read is about to be answered with what may lack acknowledged writes: counts it. True:
+ * it is to be refused. */
 bool pass_refuses_stale(struct pass *pass);
 
+/* Adds what the pass has counted. Any thread. */
 void pass_add_figures(const struct pass *pass, struct metrics_door *to);
 
 /* --- clients --- */

@@ -49,7 +49,8 @@ static uint64_t fake_reached(struct log *log, unsigned lane, enum log_level leve
 }
 
 /* Ids that begin with '?' are cold until they are there: all of them, or by their
- * second letter. Every op counts one; the value says which it was. */
+ * second letter; reads of those that begin with '~' are stale. Every op counts one; the value says
+ * which it was. */
 struct fake_hot {
     struct hot base;
     bool there[256];
@@ -71,6 +72,7 @@ static void decide(struct fake_hot *hot, struct op *op)
         return;
     }
     op->code = op->id.data[0] == '!' ? ERR_NOT_FOUND : ERR_OK;
+    op->stale = op->id.data[0] == '~' && !op_is_write(op->kind);
     op->value = number_of(++hot->decided);
     op->ticket = op_is_write(op->kind) ? ++hot->ticket : 0;
     if (op->counts)
@@ -1452,6 +1454,31 @@ TEST(a_change_that_nobody_could_ask_for_is_asked_for_later)
 
 /* ---- tests: figures ---- */
 
+/* What subscribers are told is read by the worker itself: no client has asked, and none is refused.
+ */
+TEST(only_reads_of_clients_count_as_stale)
+{
+    struct rig *rig = rig_with_relay();
+    struct channels *channels = channels_of(rig);
+    struct subscription *subscriptions = NULL;
+    channels_subscribe(channels, &rig->a, &queue, &subscriptions, SLICE("~id"), false);
+    for (int refuses = 0; refuses < 2; refuses++) {
+        rig->pass.refuses_stale = refuses;
+        change(rig, channels, SLICE("~id"));
+        assert_string_equal(rig->a.text, ""); /* it is read again later */
+        assert_int_equal(gauge_read(&rig->pass.stats.stale_served), 0);
+        assert_int_equal(gauge_read(&rig->pass.stats.stale_refused), 0);
+    }
+    pass_op(&rig->pass, OP_GET, SLICE("~id"));
+    pass_request(&rig->pass, &rig->b, 1, answer_ids, NULL);
+    pass_end(&rig->pass);
+    assert_string_equal(rig->b.text, "~id! ");
+    assert_int_equal(gauge_read(&rig->pass.stats.stale_refused), 1);
+    channels_unsubscribe(channels, &subscriptions);
+    free_channels(channels);
+    rig_free(rig);
+}
+
 TEST(ops_are_counted_by_result_and_timed)
 {
     struct rig *rig = rig_new();
@@ -1636,6 +1663,7 @@ RUN(cmocka_unit_test(a_cold_request_waits_and_others_are_answered),
     cmocka_unit_test(to_a_pattern_what_was_overtaken_is_read_again),
     cmocka_unit_test(what_was_cold_is_told_as_new_as_when_it_was_read_again),
     cmocka_unit_test(a_change_that_nobody_could_ask_for_is_asked_for_later),
+    cmocka_unit_test(only_reads_of_clients_count_as_stale),
     cmocka_unit_test(ops_are_counted_by_result_and_timed),
     cmocka_unit_test(the_time_of_what_was_cold_begins_when_it_was_parked),
     cmocka_unit_test(a_job_answers_when_it_is_done),
