@@ -45,7 +45,7 @@ struct http_lines {
     char region[LIMIT_REGION_BYTES];        /* of lines that name none */
     char key_prefix[KEY_LINE_PREFIX_BYTES]; /* of the lines' keys, if the batch has a key */
     char *key_memory;                       /* owned: these keys, of the stretch */
-    struct http_lines *next;                /* in the worker's list of those that go on */
+    struct http_lines *next;                /* in the worker's queue of those that go on */
 };
 
 /* The worker keeps one buffer for the answers of the next. */
@@ -384,6 +384,24 @@ static void refuse_rest(struct http_lines *lines)
     lines->at = lines->end;
 }
 
+/* Its next stretch is taken in its turn, at the end of a pass. */
+static void push_waiting(struct http_worker *worker, struct http_lines *lines)
+{
+    lines->next = NULL;
+    if (worker->lines)
+        worker->lines_last->next = lines;
+    else
+        worker->lines = lines;
+    worker->lines_last = lines;
+}
+
+static struct http_lines *pop_waiting(struct http_worker *worker)
+{
+    struct http_lines *lines = worker->lines;
+    worker->lines = lines->next;
+    return lines;
+}
+
 static void answer_stretch(struct http_call *call, struct op *ops)
 {
     struct http_lines *lines = call->extra;
@@ -402,8 +420,7 @@ static void answer_stretch(struct http_call *call, struct op *ops)
     if (lines->at < lines->end && answers_left(lines) == 0)
         refuse_rest(lines);
     if (lines->at < lines->end && call->client->conn && !lines->out.overflow) {
-        lines->next = worker->lines;
-        worker->lines = lines; /* the end of the pass sees to it */
+        push_waiting(worker, lines);
         return;
     }
     send(lines);
@@ -496,25 +513,14 @@ void http_lines_init(struct http_worker *worker)
 
 void http_lines_go_on(struct http_worker *worker)
 {
-    struct http_lines *lines = worker->lines;
-    worker->lines = NULL;
-    while (lines) {
-        struct http_lines *next = lines->next;
-        if (pass_has_room(&worker->pass, 1)) {
-            take_stretch(lines);
-        } else {
-            lines->next = worker->lines;
-            worker->lines = lines;
-        }
-        lines = next;
-    }
+    while (worker->lines && pass_has_room(&worker->pass, 1))
+        take_stretch(pop_waiting(worker));
 }
 
 void http_lines_stop(struct http_worker *worker)
 {
     while (worker->lines) {
-        struct http_lines *lines = worker->lines;
-        worker->lines = lines->next;
+        struct http_lines *lines = pop_waiting(worker);
         lines->call.client->base.held &= ~(unsigned)HTTP_HOLD_LINES;
         free_lines(lines);
     }

@@ -66,9 +66,10 @@ struct http_worker {
     size_t input_bytes;          /* that lie in tails */
     struct http_client *clients; /* lists */
     struct http_client *dead;
-    struct http_lines *lines;     /* batches that go on in the next pass */
-    struct http_text lines_spare; /* http_lines.c's */
-    struct http_changes *changes; /* owned */
+    struct http_lines *lines;      /* batches that go on in the next pass: a queue */
+    struct http_lines *lines_last; /* valid while there are any */
+    struct http_text lines_spare;  /* http_lines.c's */
+    struct http_changes *changes;  /* owned */
 
     struct lock lock; /* of what is asked */
     bool drain_asked;

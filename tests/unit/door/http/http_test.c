@@ -36,12 +36,21 @@ struct fake_hot {
     const struct gauge *timeouts; /* once there is one, batches can be collected; NULL: never */
     atomic_int pause;             /* 1: of the next batch, 2: it lasts, 0: it is over */
     struct timer *tick;           /* is stopped by the pause: it would wake who was forgotten */
+    char turns[64];               /* first letters of the ids, one for each run of the same ones */
     int64_t value;
     uint64_t ticket;
 };
 
+static void note_turn(struct fake_hot *hot, char letter)
+{
+    size_t size = strlen(hot->turns);
+    if (size + 1 < sizeof(hot->turns) && (size == 0 || hot->turns[size - 1] != letter))
+        hot->turns[size] = letter;
+}
+
 static void run_op(struct fake_hot *hot, struct op *op)
 {
+    note_turn(hot, op->id.data[0]);
     if (atomic_load(&hot->cold) && op->id.size >= 4 && memcmp(op->id.data, "cold", 4) == 0) {
         op->code = ERR_COLD;
         atomic_fetch_add(&hot->cold_count, 1);
@@ -734,6 +743,33 @@ TEST(lines_for_which_there_was_no_room_go_on_in_the_next_pass)
     stop(scene);
 }
 
+/* The one that has waited longest goes on first, so that all of them get the same share. */
+TEST(batches_of_lines_go_on_in_the_order_in_which_they_wait)
+{
+    struct scene *scene = start(true);
+    scene->hot.tick = http_door_worker(scene->http, 0)->tick;
+    int clients[3];
+    for (int i = 0; i < 3; i++)
+        clients[i] = connect_to(scene);
+    atomic_store(&scene->hot.pause, 1);
+    say_lines(clients[0], "{\"op\":\"add\",\"id\":\"a\"}\n", 8000);
+    while (atomic_load(&scene->hot.pause) != 2)
+        usleep(100);
+    say_lines(clients[1], "{\"op\":\"add\",\"id\":\"b\"}\n", 8000);
+    say_lines(clients[2], "{\"op\":\"add\",\"id\":\"c\"}\n", 8000);
+    atomic_store(&scene->hot.pause, 0);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(hear(clients[i]), 200);
+        assert_int_equal(count_lines(), 8000);
+    }
+    /* The first to come is the first to be through, since all are as long. */
+    assert_true(strrchr(scene->hot.turns, 'a') < strrchr(scene->hot.turns, 'b'));
+    assert_true(strrchr(scene->hot.turns, 'a') < strrchr(scene->hot.turns, 'c'));
+    for (int i = 0; i < 3; i++)
+        close(clients[i]);
+    stop(scene);
+}
+
 static void hear_text(int client, const char *text)
 {
     size_t size = 0;
@@ -1006,6 +1042,7 @@ RUN(cmocka_unit_test(a_request_that_comes_byte_by_byte_takes_no_memory_while_not
     cmocka_unit_test(lines_are_answered_in_order_over_several_batches_and_hold_up_nobody),
     cmocka_unit_test(a_body_that_is_too_much_is_refused_in_its_turn),
     cmocka_unit_test(lines_for_which_there_was_no_room_go_on_in_the_next_pass),
+    cmocka_unit_test(batches_of_lines_go_on_in_the_order_in_which_they_wait),
     cmocka_unit_test(who_listens_misses_nothing_while_the_beginning_is_out),
     cmocka_unit_test(who_listens_is_not_told_what_was_read_before_the_beginning),
     cmocka_unit_test(who_is_answered_and_closed_while_another_times_out_is_gone),
