@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <assert.h>
+#include <endian.h>
 #include <errno.h>
 #include <linux/sockios.h>
 #include <netinet/in.h>
@@ -246,19 +247,30 @@ void conn_close_lingering(struct loop *loop)
 
 /* ---- addresses ---- */
 
+static uint64_t network_of_v6(const struct in6_addr *address)
+{
+    uint64_t high;
+    uint32_t low;
+    memcpy(&high, address->s6_addr, sizeof(high));
+    memcpy(&low, address->s6_addr + 12, sizeof(low));
+    return IN6_IS_ADDR_V4MAPPED(address) ? CONN_NETWORK_IPV4 | ntohl(low) : be64toh(high);
+}
+
+uint64_t conn_network_of(const struct sockaddr *address)
+{
+    if (address->sa_family == AF_INET)
+        return CONN_NETWORK_IPV4 | ntohl(((const struct sockaddr_in *)address)->sin_addr.s_addr);
+    if (address->sa_family == AF_INET6)
+        return network_of_v6(&((const struct sockaddr_in6 *)address)->sin6_addr);
+    return 0;
+}
+
 uint64_t conn_network(const struct conn *conn)
 {
     struct sockaddr_storage address = {0};
     socklen_t size = sizeof(address);
     (void)getpeername(conn->descriptor, (struct sockaddr *)&address, &size);
-    const struct sockaddr_in *v4 = (const struct sockaddr_in *)&address;
-    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&address;
-    uint64_t network = 0;
-    if (address.ss_family == AF_INET)
-        network = ntohl(v4->sin_addr.s_addr);
-    else if (address.ss_family == AF_INET6)
-        memcpy(&network, &v6->sin6_addr, sizeof(network));
-    return network;
+    return conn_network_of((const struct sockaddr *)&address);
 }
 
 static void format_address(const struct sockaddr_storage *address, char to[CONN_ADDRESS_SIZE])

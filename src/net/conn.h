@@ -68,9 +68,14 @@ ssize_t conn_write(struct conn *conn, struct slice bytes);
  * somebody reads there. */
 size_t conn_in_flight(const struct conn *conn);
 
-/* Where the other side is: its IPv4 address, or the first 64 bits of its IPv6 address, which is as
- * much as somebody has. */
+/* The network of the other side: its IPv4 address, or the first 64 bits of its IPv6 address, which
+ * is the least that a network is given. The two differ: IPv4 addresses are from CONN_NETWORK_IPV4
+ * on, where IPv6 has only multicast groups. An IPv4 address that is written as an IPv6 one
+ * (::ffff:192.0.2.1) is the IPv4 address. */
+#define CONN_NETWORK_IPV4 UINT64_C(0xffffffff00000000)
 uint64_t conn_network(const struct conn *conn);
+struct sockaddr;
+uint64_t conn_network_of(const struct sockaddr *address);
 
 /* "127.0.0.1:54321", of the other side or of ours; always closed by a zero. */
 #define CONN_ADDRESS_SIZE 64u

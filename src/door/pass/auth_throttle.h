@@ -1,12 +1,13 @@
 /* auth_throttle.h - how often passwords may be guessed, by where they come from.
  *
- * A source is an IPv4 address, or the first 64 bits of an IPv6 one. AUTH_FREE wrong passwords of a
- * source are free; from then on a password from there is looked at every AUTH_EVERY_MS, whether it
- * is right or wrong: an answer that comes at once for the right one would tell as much as the
- * answer itself. Passwords wait for their turn, for AUTH_WAIT_MS at most; what would have to wait
- * longer is refused without having been looked at. A source that is quiet for that time is free
- * again. New connections change nothing, since sources are remembered here, for all listeners
- * together, in a table of a fixed size.
+ * A source is an IPv4 address, or the first 64 bits of an IPv6 one (conn_network()). AUTH_FREE
+ * wrong passwords of a source are free; from then on a password from there is looked at every
+ * AUTH_EVERY_MS, whether it is right or wrong: an answer that comes at once for the right one would
+ * tell as much as the answer itself. Passwords wait for their turn, for AUTH_WAIT_MS at most; what
+ * would have to wait longer is refused without having been looked at. A source that is quiet for
+ * that time is free again. Who has a /48 of IPv6 has 65536 such sources: all of a /48 together may
+ * guess as often as AUTH_SITE_SOURCES of them. New connections change nothing, since sources are
+ * remembered here, for all listeners together, in a table of a fixed size.
  *
  * Any thread. */
 #ifndef DOOR_PASS_AUTH_THROTTLE_H
@@ -22,6 +23,9 @@
 #define AUTH_WAIT_MS  5000u
 #define AUTH_SOURCES  4096u
 #define AUTH_NEVER    UINT64_MAX
+
+#define AUTH_SITE_SOURCES  16u
+#define AUTH_SITE_EVERY_MS (AUTH_EVERY_MS / AUTH_SITE_SOURCES)
 
 struct auth_source {
     uint64_t network;

@@ -184,6 +184,29 @@ TEST(addresses_are_told_as_people_write_them)
     echo_close(&echo);
 }
 
+static uint64_t network_of(const char *text)
+{
+    struct sockaddr_in v4 = {.sin_family = AF_INET};
+    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6};
+    if (inet_pton(AF_INET, text, &v4.sin_addr) == 1)
+        return conn_network_of((const struct sockaddr *)&v4);
+    assert_int_equal(inet_pton(AF_INET6, text, &v6.sin6_addr), 1);
+    return conn_network_of((const struct sockaddr *)&v6);
+}
+
+TEST(networks_are_ipv4_addresses_and_the_first_half_of_ipv6_ones_and_differ)
+{
+    assert_int_not_equal(network_of("192.0.2.1"), network_of("192.0.2.2"));
+    assert_int_equal(network_of("2001:db8:1:2::1"), network_of("2001:db8:1:2:ffff::9"));
+    assert_int_not_equal(network_of("2001:db8:1:2::1"), network_of("2001:db8:1:3::1"));
+    assert_int_equal(network_of("::ffff:192.0.2.1"), network_of("192.0.2.1"));
+    /* The same bytes, in either order, at either end. */
+    assert_int_not_equal(network_of("2001:db8::"), network_of("32.1.13.184"));
+    assert_int_not_equal(network_of("2001:db8::"), network_of("184.13.1.32"));
+    assert_int_not_equal(network_of("0:0:2001:db8::"), network_of("32.1.13.184"));
+    assert_int_not_equal(network_of("::1"), network_of("0.0.0.1"));
+}
+
 TEST(a_port_that_somebody_has_is_refused)
 {
     struct echo echo;
@@ -280,6 +303,7 @@ RUN(cmocka_unit_test(what_is_sent_comes_back),
     cmocka_unit_test(last_words_arrive_although_the_other_side_goes_on_talking),
     cmocka_unit_test(a_connection_that_lingers_is_closed_with_its_loop),
     cmocka_unit_test(addresses_are_told_as_people_write_them),
+    cmocka_unit_test(networks_are_ipv4_addresses_and_the_first_half_of_ipv6_ones_and_differ),
     cmocka_unit_test(a_port_that_somebody_has_is_refused),
     cmocka_unit_test(an_address_that_is_none_is_refused),
     cmocka_unit_test(loopback_addresses_are_known),

@@ -1,9 +1,11 @@
 #include "door/pass/auth_throttle.h"
 
+#include "net/conn.h"
 #include "unit/test.h"
 
-#define HERE  UINT64_C(1)
-#define THERE UINT64_C(2)
+#define ADDRESS(number) (CONN_NETWORK_IPV4 | (number))
+#define HERE            ADDRESS(1)
+#define THERE           ADDRESS(2)
 
 static struct auth_throttle throttle;
 
@@ -95,13 +97,42 @@ TEST(many_sources_take_no_more_memory_and_do_not_free_the_one_that_guesses)
     auth_throttle_init(&throttle, 7);
     for (unsigned i = 0; i < AUTH_FREE + 20; i++)
         (void)guess(HERE, 1000, false);
-    for (uint64_t network = 100; network < 100000; network++)
-        assert_int_equal(guess(network, 1000, false), 0);
+    for (uint64_t number = 100; number < 100000; number++)
+        assert_int_equal(guess(ADDRESS(number), 1000, false), 0);
     assert_in_range(guess(HERE, 1000, false), 1, AUTH_WAIT_MS);
     auth_throttle_done(&throttle);
 }
 
-RUN(cmocka_unit_test(some_wrong_passwords_are_free_and_further_ones_wait_whatever_the_connection),
+/* 65536 networks of IPv6 have one owner: 2001:db8:7::/48. */
+TEST(all_networks_of_a_site_guess_at_a_rate_together)
+{
+    uint64_t site = UINT64_C(0x20010db800070000);
+    uint64_t neighbour = UINT64_C(0x20010db800080000);
+    auth_throttle_init(&throttle, 7);
+    unsigned looked_at = 0;
+    for (uint64_t i = 0; i < 60000; i++)
+        looked_at += guess(site + i, 1000 + i / 6, false) != AUTH_NEVER; /* 10 s */
+    assert_in_range(looked_at, 10000 / AUTH_SITE_EVERY_MS,
+                    (10000 + AUTH_WAIT_MS) / AUTH_SITE_EVERY_MS + 200);
+    assert_int_equal(guess(neighbour, 11000, false), 0);
+    for (unsigned i = 0; i < 1000; i++)
+        assert_int_equal(guess(neighbour + 1, 11000, true), 0);
+    auth_throttle_done(&throttle);
+}
+
+TEST(one_network_of_ipv6_guesses_as_often_as_an_address)
+{
+    auth_throttle_init(&throttle, 7);
+    for (unsigned i = 0; i < AUTH_FREE; i++)
+        assert_int_equal(guess(UINT64_C(0x20010db800070001), 1000, false), 0);
+    assert_int_equal(guess(UINT64_C(0x20010db800070001), 1000, false), AUTH_EVERY_MS);
+    assert_int_equal(guess(UINT64_C(0x20010db800070002), 1000, false), 0);
+    auth_throttle_done(&throttle);
+}
+
+RUN(cmocka_unit_test(all_networks_of_a_site_guess_at_a_rate_together),
+    cmocka_unit_test(one_network_of_ipv6_guesses_as_often_as_an_address),
+    cmocka_unit_test(some_wrong_passwords_are_free_and_further_ones_wait_whatever_the_connection),
     cmocka_unit_test(a_right_password_waits_its_turn_and_is_never_held_up_for_long),
     cmocka_unit_test(right_passwords_cost_nothing),
     cmocka_unit_test(a_flood_is_looked_at_at_a_rate_and_the_rest_is_refused),
