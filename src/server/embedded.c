@@ -50,24 +50,24 @@ static enum err open_log(struct server *server, struct error *error)
     return file_log_open(server->env, &options, &server->log, error);
 }
 
-static struct move_options options_of_move(struct server *server)
+static struct move_options options_of_move(struct server *server, const struct config *config)
 {
     return (struct move_options){
         .env = server->env,
-        .folder = folder_of(&server->config),
-        .url = server->config.move_to.text,
-        .members = server->config.members == 0 ? POSTGRES_ROWS : POSTGRES_SETS,
+        .folder = folder_of(config),
+        .url = config->move_to.text,
+        .members = config->members == 0 ? POSTGRES_ROWS : POSTGRES_SETS,
         .log = server->log,
         .store = server->store,
         .hot = server->hot,
         .pipeline = server->pipeline,
         .service = &server->service,
         .kinds = &server->kinds,
-        .flush_interval_ms = server->config.flush_interval,
-        .flush_events = server->config.flush_events,
-        .keep_events_ms = server->config.keep_events,
-        .keep_history_ms = server->config.keep_history,
-        .keep_keys_ms = server->config.keys_kept,
+        .flush_interval_ms = config->flush_interval,
+        .flush_events = config->flush_events,
+        .keep_events_ms = config->keep_events,
+        .keep_history_ms = config->keep_history,
+        .keep_keys_ms = config->keys_kept,
         .begin_thread = server_give_way,
     };
 }
@@ -75,7 +75,7 @@ static struct move_options options_of_move(struct server *server)
 /* What was handed over is counted elsewhere. */
 static enum err check_folder(struct server *server, struct error *error)
 {
-    struct move_options options = options_of_move(server);
+    struct move_options options = options_of_move(server, &server->config);
     return move_check_folder(&options, error);
 }
 
@@ -190,7 +190,7 @@ static enum err claim_store(struct server *server, struct error *error)
     bool has_name = file_log_id(server->log) != 0; /* a new log has none before its start */
     if (!is_postgres(&server->config) || !has_name)
         return ERR_OK;
-    struct move_options options = options_of_move(server);
+    struct move_options options = options_of_move(server, &server->config);
     struct move_name name = move_name(&options);
     return postgres_store_claim(server->store, name.machine, name.who, true, error);
 }
@@ -215,14 +215,14 @@ enum err embedded_open(struct server *server, struct error *error)
     return err;
 }
 
-enum err embedded_move(struct server *server, struct error *error)
+enum err embedded_move(struct server *server, const struct config *config, struct error *error)
 {
-    const char *url = server->config.move_to.text;
+    const char *url = config->move_to.text;
     if (server->move && strcmp(url, move_url(server->move)) != 0)
         message_warning("where everything is moved to needs a restart to be changed");
     if (server->move || url[0] == '\0')
         return ERR_OK;
-    struct move_options options = options_of_move(server);
+    struct move_options options = options_of_move(server, config);
     return move_start(&options, &server->move, error);
 }
 
@@ -235,7 +235,7 @@ enum err embedded_start(struct server *server, struct error *error)
     err = claim_store(server, error);
     /* Before anything could be trimmed that is still to be moved. */
     if (!err)
-        err = embedded_move(server, error);
+        err = embedded_move(server, &server->config, error);
     return err ? err : pipeline_start(server->pipeline, &server->service, error);
 }
 

@@ -460,6 +460,19 @@ static char *copy_text(const char *text)
     return memcpy(memory_take(size), text, size);
 }
 
+/* It has not started: all is as it was. */
+static void undo_start(struct move *move)
+{
+    move->options.service->more = NULL;
+    atomic_store(&move->options.service->is_moving, false);
+    pipeline_release_trim(move->options.pipeline);
+    bell_done(&move->bell);
+    lock_done(&move->lock);
+    free((char *)move->options.url);
+    free((char *)move->options.folder);
+    free(move);
+}
+
 enum err move_start(const struct move_options *options, struct move **ret, struct error *error)
 {
     assert(options && options->store && options->hot && options->pipeline && ret);
@@ -475,8 +488,10 @@ enum err move_start(const struct move_options *options, struct move **ret, struc
     options->service->more_arg = move;
     options->service->more = tell_more;
     int errnum = pthread_create(&move->thread, NULL, run, move);
-    if (errnum != 0)
+    if (errnum != 0) {
+        undo_start(move);
         return error_set_errno(error, ERR_NO_MEMORY, errnum, "cannot start moving");
+    }
     (void)pthread_setname_np(move->thread, "moving");
     *ret = move;
     return ERR_OK;

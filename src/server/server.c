@@ -125,9 +125,8 @@ static bool begins(const struct value_text *value, const char *scheme)
     return strncmp(value->text, scheme, strlen(scheme)) == 0;
 }
 
-static uint64_t own_files(const struct server *server)
+static uint64_t own_files(const struct server *server, const struct config *config)
 {
-    const struct config *config = &server->config;
     bool is_distributed = config_is_distributed(config);
     bool has_postgres = begins(&config->store, "postgres") || config->move_to.text[0] != '\0';
     struct process_parts parts = {
@@ -145,11 +144,12 @@ static uint64_t own_files(const struct server *server)
 }
 
 /* For clients of both listeners, beside what we need ourselves. */
-static enum err reserve_files(struct server *server, uint32_t *ret_connections, struct error *error)
+static enum err reserve_files(const struct server *server, const struct config *config,
+                              uint32_t *ret_connections, struct error *error)
 {
     uint64_t room;
     enum err err =
-        process_reserve_files(own_files(server), server->config.max_connections, &room, error);
+        process_reserve_files(own_files(server, config), config->max_connections, &room, error);
     if (!err)
         *ret_connections = (uint32_t)room;
     return err;
@@ -158,7 +158,7 @@ static enum err reserve_files(struct server *server, uint32_t *ret_connections, 
 static enum err open_limits(struct server *server, struct error *error)
 {
     uint32_t connections;
-    enum err err = reserve_files(server, &connections, error);
+    enum err err = reserve_files(server, &server->config, &connections, error);
     if (err)
         return err;
     client_limits_init(&server->limits, connections, server->config.max_client_memory,
@@ -568,28 +568,32 @@ static void say_change(void *arg, const struct config_setting *setting, const ch
     (*changes)++;
 }
 
-enum err server_reload(struct server *server, const struct config *next, struct error *error)
+static void ignore_change(void *arg, const struct config_setting *setting, const char *before,
+                          const char *after)
 {
-    assert(server);
-    assert(next);
+    (void)arg;
+    (void)setting;
+    (void)before;
+    (void)after;
+}
 
-    unsigned changes = 0;
-    pthread_mutex_lock(&server->config_mutex);
-    enum err err = config_update(&server->config, next, say_change, &changes, error);
-    pthread_mutex_unlock(&server->config_mutex);
-    if (err)
-        return err;
-    if (changes == 0)
-        message_info("configuration read again: nothing changed");
+/* All of a reload that can fail; nothing has changed if it does. Moving comes last, since it cannot
+ * be taken back. */
+static enum err prepare_reload(struct server *server, const struct config *next,
+                               uint32_t *ret_connections, struct error *error)
+{
+    struct config updated = server->config;
+    enum err err = config_update(&updated, next, ignore_change, NULL, error);
+    if (!err)
+        err = reserve_files(server, &updated, ret_connections, error);
+    if (!err && !server->distributed)
+        err = embedded_move(server, &updated, error);
+    explicit_bzero(&updated, sizeof(updated));
+    return err;
+}
 
-    message_set_level((enum message_level)server->config.verbosity);
-    err = server->distributed ? ERR_OK : embedded_move(server, error);
-    if (err)
-        return err;
-    uint32_t connections;
-    err = reserve_files(server, &connections, error);
-    if (err)
-        return err;
+static void apply_limits(struct server *server, uint32_t connections)
+{
     gauge_set(&server->limits.connections_max, connections);
     gauge_set(&server->limits.memory_max, server->config.max_client_memory);
     if (server->resp) {
@@ -602,6 +606,26 @@ enum err server_reload(struct server *server, const struct config *next, struct 
         http_set_password(server->http, password_of(&server->config));
         http_set_limits(server->http, &http_limits);
     }
+}
+
+enum err server_reload(struct server *server, const struct config *next, struct error *error)
+{
+    assert(server);
+    assert(next);
+
+    uint32_t connections;
+    enum err err = prepare_reload(server, next, &connections, error);
+    if (err)
+        return err;
+    unsigned changes = 0;
+    pthread_mutex_lock(&server->config_mutex);
+    err = config_update(&server->config, next, say_change, &changes, error);
+    pthread_mutex_unlock(&server->config_mutex);
+    assert(!err); /* the same update of a copy did not fail */
+    if (changes == 0)
+        message_info("configuration read again: nothing changed");
+    message_set_level((enum message_level)server->config.verbosity);
+    apply_limits(server, connections);
     return ERR_OK;
 }
 

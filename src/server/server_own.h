@@ -79,7 +79,9 @@ typedef enum err server_step_fn(struct server *server, struct error *error);
 /* embedded.c */
 server_step_fn embedded_open; /* log, store, hot layer; recovers */
 server_step_fn embedded_start;
-server_step_fn embedded_move;              /* begins to move, if that is set and not under way */
+
+/* Begins to move to where `config` says, if that is set and it is not under way. */
+enum err embedded_move(struct server *server, const struct config *config, struct error *error);
 void embedded_stop(struct server *server); /* after the workers have ended */
 
 /* distributed.c */

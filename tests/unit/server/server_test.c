@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -156,6 +157,28 @@ TEST(new_limits_count_from_the_reload_on)
     server_stop(server);
 }
 
+/* There are fewer files than the server itself needs, and clients cannot be given any. The number
+ * of connections is more than a process may open, so that nobody may raise the limit to it. */
+TEST(a_reload_that_fails_changes_nothing)
+{
+    struct server *server = start();
+    struct rlimit before;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    struct config next = config;
+    next.max_connections = UINT32_MAX;
+    snprintf(next.password.text, sizeof(next.password.text), "hunter2");
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &(struct rlimit){60, 60}), 0);
+    assert_int_equal(server_reload(server, &next, &error), ERR_TOO_LARGE);
+    (void)setrlimit(RLIMIT_NOFILE, &before); /* which only root may */
+
+    int fd = connect_to(server);
+    assert_answer(fd, "PING\r\n", "+PONG\r\n");
+    assert_answer(fd, "CONFIG GET max-connections\r\n",
+                  "*2\r\n$15\r\nmax-connections\r\n$5\r\n10000\r\n");
+    close(fd);
+    server_stop(server);
+}
+
 TEST(a_server_that_lives_moves)
 {
     struct server *server = start();
@@ -170,4 +193,5 @@ RUN(TEST_IN_FOLDER(what_was_acknowledged_is_there_in_the_next_life),
     TEST_IN_FOLDER(a_folder_belongs_to_one_server_at_a_time),
     TEST_IN_FOLDER(a_taken_port_fails_the_start_and_leaves_the_data_as_it_was),
     TEST_IN_FOLDER(a_new_password_counts_from_the_reload_on),
-    TEST_IN_FOLDER(new_limits_count_from_the_reload_on), TEST_IN_FOLDER(a_server_that_lives_moves))
+    TEST_IN_FOLDER(new_limits_count_from_the_reload_on), TEST_IN_FOLDER(a_server_that_lives_moves),
+    TEST_IN_FOLDER(a_reload_that_fails_changes_nothing)) /* last: see there */
