@@ -137,20 +137,9 @@ static void tell(void *arg)
     http_worker_end_pass(worker);
 }
 
-void http_changes_shed(struct http_changes *changes)
-{
-    fanout_shed(&changes->channels.fanout, changes->channels.fanout.bytes / 2);
-    waker_wake(changes->worker->pass.waker);
-}
-
 void http_changes_end_pass(struct http_changes *changes)
 {
     fanout_new_pass(&changes->channels.fanout);
-}
-
-size_t http_changes_bytes(const struct http_changes *changes)
-{
-    return changes->channels.fanout.bytes;
 }
 
 /* ---- life ---- */
@@ -186,7 +175,7 @@ void http_changes_forget(struct http_client *client)
     if (!stream)
         return;
     while (stream->subscriptions)
-        channels_unsubscribe(&client->worker->changes->channels, &stream->subscriptions);
+        channels_unsubscribe(&client->worker->changes->channels, stream->subscriptions);
     gauge_add(&client->worker->stats.listeners, (uint64_t)-1);
     fanout_queue_done(&client->feed);
     client->stream = NULL;

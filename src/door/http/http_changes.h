@@ -20,9 +20,4 @@ void http_changes_forget(struct http_client *client);
 
 void http_changes_end_pass(struct http_changes *changes);
 
-/* Messages that were not sent: memory that all subscribers share. And drops those that lag most,
- * until half of it is free; they are closed in the next pass. */
-size_t http_changes_bytes(const struct http_changes *changes);
-void http_changes_shed(struct http_changes *changes);
-
 #endif

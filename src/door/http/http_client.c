@@ -103,12 +103,12 @@ void http_client_close(struct http_client *client)
 
 static size_t input_bytes(const struct http_client *client)
 {
-    return client->tail.capacity + client->lines_bytes;
+    return client->tail.capacity + client->lines_input;
 }
 
 static size_t output_bytes(const struct http_client *client)
 {
-    return client->output.bytes.capacity + fanout_queue_bytes(&client->feed);
+    return client->output.bytes.capacity + client->lines_output + fanout_queue_bytes(&client->feed);
 }
 
 static bool is_stranger(const struct http_client *client)
@@ -116,11 +116,15 @@ static bool is_stranger(const struct http_client *client)
     return !client->is_trusted && password_is_set(http_door_password(client->worker->http));
 }
 
-/* Its buffers have changed, maybe. */
-static void measure(struct http_client *client)
+void http_client_measure(struct http_client *client)
 {
-    client_usage_set(&client->worker->share, &client->usage, input_bytes(client),
-                     output_bytes(client), is_stranger(client));
+    client_usage_set(&client->worker->share, &client->usage,
+                     (struct client_memory){
+                         .input = input_bytes(client),
+                         .output = output_bytes(client),
+                         .lag = fanout_queue_lag(&client->feed),
+                         .is_stranger = is_stranger(client),
+                     });
 }
 
 static void free_buffers(struct http_client *client)
@@ -128,7 +132,7 @@ static void free_buffers(struct http_client *client)
     buffer_done(&client->tail);
     buffer_done(&client->output.bytes);
     client->out.sent = 0;
-    client_usage_set(&client->worker->share, &client->usage, 0, 0, false);
+    client_usage_set(&client->worker->share, &client->usage, (struct client_memory){.input = 0});
 }
 
 void http_client_evict(void *arg)
@@ -137,8 +141,8 @@ void http_client_evict(void *arg)
     struct pass *pass = &client->worker->pass;
     if (client->conn && pass_may_warn(pass))
         message_warning("connection closed, all clients together use too much memory door=http "
-                        "peer=%s bytes=%zu",
-                        client->peer, client_usage_bytes(&client->usage));
+                        "peer=%s bytes=%zu lag=%zu",
+                        client->peer, client_usage_bytes(&client->usage), client->usage.lag);
     let_go(client, false);
     free_buffers(client);
 }
@@ -453,7 +457,7 @@ static void flush(struct pass_client *base)
     }
     if (waiting <= OUTPUT_HOLD_BYTES / 2)
         pass_unhold(base, HTTP_HOLD_OUTPUT);
-    measure(client);
+    http_client_measure(client);
     update_wants(client);
 }
 
@@ -477,7 +481,7 @@ static void ready(void *arg, int what)
     if (client->conn && client->tail.size != client->counted)
         account(client);
     if (client->conn)
-        measure(client);
+        http_client_measure(client);
 }
 
 /* An answer says "ack":"log" where it is made, and "ack":"hot" where that turns out to be too
@@ -564,7 +568,8 @@ void http_client_tick(struct http_client *client, uint64_t now_ms)
         buffer_shrink(&client->tail, 0);
         buffer_shrink(&client->output.bytes, 0);
     }
-    measure(client);
+    fanout_queue_tick(&client->feed);
+    http_client_measure(client);
     if (now_ms >= client->auth_turn.at_ms)
         pass_unhold(&client->base, HTTP_HOLD_AUTH);
 }

@@ -47,7 +47,8 @@ struct http_client {
     struct buffer tail;        /* a request that is not whole, and what could not be taken yet */
     uint64_t partial_since_ms; /* 0 = the tail is empty */
     size_t counted;            /* of the tail, in the worker's account */
-    size_t lines_bytes;        /* of the text that its batch of lines has kept */
+    size_t lines_input;        /* memory of its batch of lines that goes on: of the text, */
+    size_t lines_output;       /* and of the answers */
     bool wants_continue;       /* before it sends the body */
 
     /* output */
@@ -89,6 +90,9 @@ bool http_client_bury(struct http_client *client);
 
 /* Once a second: timeouts, and memory that is not needed any more. */
 void http_client_tick(struct http_client *client, uint64_t now_ms);
+
+/* What its buffers use may have changed. */
+void http_client_measure(struct http_client *client);
 
 /* Output that waits to be sent. */
 static inline size_t http_client_waiting(const struct http_client *client)

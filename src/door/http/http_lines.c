@@ -32,7 +32,8 @@ struct failure {
 struct http_lines {
     struct http_call call; /* a copy, whose `extra` is this */
     char *memory;          /* owned: the text, once it outlives its pass; or NULL */
-    char *at;              /* what is left of it */
+    size_t memory_size;
+    char *at; /* what is left of it */
     char *end;
     uint64_t line;            /* the last one taken */
     uint64_t first;           /* of the stretch that is under way */
@@ -72,7 +73,8 @@ static void give_buffer(struct http_lines *lines)
 
 static void free_lines(struct http_lines *lines)
 {
-    lines->call.client->lines_bytes = 0;
+    lines->call.client->lines_input = 0;
+    lines->call.client->lines_output = 0;
     give_buffer(lines);
     free(lines->failures);
     free(lines->memory);
@@ -402,6 +404,17 @@ static struct http_lines *pop_waiting(struct http_worker *worker)
     return lines;
 }
 
+/* What it uses while it waits is the client's. */
+static void measure(const struct http_lines *lines)
+{
+    struct http_client *client = lines->call.client;
+    size_t keys = lines->key_memory ? (size_t)KEY_LINE_BYTES_MAX * STRETCH_OPS : 0;
+    client->lines_input = sizeof(*lines) + lines->memory_size + keys;
+    client->lines_output =
+        lines->out.bytes.capacity + lines->failure_room * sizeof(*lines->failures);
+    http_client_measure(client);
+}
+
 static void answer_stretch(struct http_call *call, struct op *ops)
 {
     struct http_lines *lines = call->extra;
@@ -421,6 +434,7 @@ static void answer_stretch(struct http_call *call, struct op *ops)
         refuse_rest(lines);
     if (lines->at < lines->end && call->client->conn && !lines->out.overflow) {
         push_waiting(worker, lines);
+        measure(lines);
         return;
     }
     send(lines);
@@ -458,8 +472,8 @@ static void keep_rest(struct http_lines *lines)
 {
     struct http_call *call = &lines->call;
     size_t size = (size_t)(lines->end - lines->at);
-    call->client->lines_bytes = size;
-    lines->memory = memory_take(size + call->origin.size);
+    lines->memory_size = size + call->origin.size;
+    lines->memory = memory_take(lines->memory_size);
     memcpy(lines->memory, lines->at, size);
     lines->at = lines->memory;
     lines->end = lines->memory + size;
@@ -502,6 +516,7 @@ void http_batch(struct http_call *call)
     take_stretch(lines);
     if (lines->at < lines->end) {
         keep_rest(lines);
+        measure(lines);
         pass_hold(&client->base, HTTP_HOLD_LINES);
     }
 }
@@ -511,17 +526,26 @@ void http_lines_init(struct http_worker *worker)
     http_text_init(&worker->lines_spare, OUT_BYTES_MAX);
 }
 
+/* Nobody would hear of the rest. */
+static void forget(struct http_lines *lines)
+{
+    lines->call.client->base.held &= ~(unsigned)HTTP_HOLD_LINES;
+    free_lines(lines);
+}
+
 void http_lines_go_on(struct http_worker *worker)
 {
-    while (worker->lines && pass_has_room(&worker->pass, 1))
-        take_stretch(pop_waiting(worker));
+    while (worker->lines && pass_has_room(&worker->pass, 1)) {
+        struct http_lines *lines = pop_waiting(worker);
+        if (lines->call.client->conn)
+            take_stretch(lines);
+        else
+            forget(lines);
+    }
 }
 
 void http_lines_stop(struct http_worker *worker)
 {
-    while (worker->lines) {
-        struct http_lines *lines = pop_waiting(worker);
-        lines->call.client->base.held &= ~(unsigned)HTTP_HOLD_LINES;
-        free_lines(lines);
-    }
+    while (worker->lines)
+        forget(pop_waiting(worker));
 }

@@ -29,15 +29,6 @@ static void bury_dead(struct http_worker *worker)
     }
 }
 
-/* Whatever is larger, the worst client or what subscribers have not read, has to go. */
-static void free_memory(struct http_worker *worker)
-{
-    uint64_t worst = gauge_read(&worker->share.worst);
-    if (http_changes_bytes(worker->changes) >> worst > 0)
-        http_changes_shed(worker->changes);
-    client_share_evict(&worker->share, http_client_evict);
-}
-
 static void look_at_asked(struct http_worker *worker);
 static void look_at_drain(struct http_worker *worker);
 
@@ -51,7 +42,7 @@ void http_worker_end_pass(struct http_worker *worker)
     if (worker->lines && pass_has_room(&worker->pass, 1)) /* else who makes room wakes us */
         waker_wake(worker->pass.waker);
     if (client_limits_is_over(worker->share.limits))
-        free_memory(worker);
+        client_share_evict(&worker->share, http_client_evict);
     http_changes_end_pass(worker->changes);
     if (worker->dead)
         bury_dead(worker);

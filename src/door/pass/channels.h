@@ -21,11 +21,13 @@
 #include "door/pass/pass.h"
 #include "net/timer.h"
 
-#define CHANNELS_CHAINS 1024u
-#define CHANNELS_FORMS  2u /* in which a door may write the same message */
+#define CHANNELS_FORMS 2u /* in which a door may write the same message */
 
 struct channel {
-    struct channel *next; /* in its chain, or in the list of patterns */
+    struct channel *next; /* in its chain */
+    uint64_t hash;
+    struct channel *next_pattern; /* in the list of patterns */
+    struct channel *previous_pattern;
     struct subscription *subscriptions;
     bool is_pattern;
     uint64_t told; /* pass->answering when it last was */
@@ -36,14 +38,17 @@ struct channel {
     char name[];
 };
 
-/* A subscription is in two lists: its client's and its channel's. */
+/* A subscription is in two lists, its client's and its channel's, and in a hash table by both. */
 struct subscription {
     void *client;               /* begins with a struct pass_client */
     struct fanout_queue *queue; /* the client's */
     struct channel *channel;
+    struct subscription **list; /* the client's */
     struct subscription *next_of_client;
+    struct subscription *previous_of_client;
     struct subscription *next_of_channel;
     struct subscription *previous_of_channel;
+    struct subscription *next; /* in its chain */
 };
 
 /* Writes the message that the op's counter has changed. */
@@ -75,10 +80,14 @@ struct channels {
     struct channel *unpublished; /* a list, in the order in which they had news */
     struct channel *unpublished_last;
     struct timer *timer; /* runs while somebody listens; made with the first one */
-    uint64_t key;        /* of the hash */
-    size_t subscriptions;
+    uint64_t key;        /* of the hashes */
     struct channel *patterns;
-    struct channel *chains[CHANNELS_CHAINS];
+    struct channel **chains; /* owned: of channels and patterns by name; a power of two of them */
+    size_t chain_count;
+    size_t count;                /* channels and patterns */
+    struct subscription **pairs; /* owned: of subscriptions by client and channel */
+    size_t pair_count;
+    size_t subscriptions;
 };
 
 void channels_init(struct channels *channels, struct pass *pass, unsigned mailbox,
@@ -92,12 +101,16 @@ static inline struct slice channel_name(const struct channel *channel)
     return (struct slice){channel->name, channel->size};
 }
 
-/* Adds a subscription to the list of its client. */
+/* Adds a subscription to the list of its client, and what it costs to what the queue uses. */
 void channels_subscribe(struct channels *channels, void *client, struct fanout_queue *queue,
                         struct subscription **list, struct slice name, bool is_pattern);
 
-/* Ends it. `*link` is what points to the subscription in its client's list. */
-void channels_unsubscribe(struct channels *channels, struct subscription **link);
+/* The client's subscription of that name; NULL if it has none. */
+struct subscription *channels_find(const struct channels *channels,
+                                   const struct fanout_queue *queue, struct slice name,
+                                   bool is_pattern);
+
+void channels_unsubscribe(struct channels *channels, struct subscription *one);
 
 /* Asks for the values of what has changed. Says how
  * many changes were lost because there were too many. */

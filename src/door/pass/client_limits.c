@@ -120,17 +120,20 @@ static void find_worst(struct client_share *share, unsigned changed)
     gauge_set(&share->worst, worst);
 }
 
-void client_usage_change(struct client_share *share, struct client_usage *usage, size_t input,
-                         size_t output, bool is_stranger)
+void client_usage_change(struct client_share *share, struct client_usage *usage,
+                         struct client_memory now)
 {
     size_t before = client_usage_bytes(usage);
-    size_t bytes = input + output;
-    gauge_set(&usage->input, input);
-    gauge_set(&usage->output, output);
+    size_t bytes = now.input + now.output;
+    gauge_set(&usage->input, now.input);
+    gauge_set(&usage->output, now.output);
+    usage->lag = now.lag;
+    usage->is_stranger = now.is_stranger;
     if (bytes != before)
         client_share_add(share, (int64_t)bytes - (int64_t)before);
 
-    unsigned class = class_of(is_stranger ? bytes * CLIENT_STRANGER_FACTOR : bytes);
+    size_t size = bytes + now.lag;
+    unsigned class = class_of(now.is_stranger ? size * CLIENT_STRANGER_FACTOR : size);
     if (class == usage->class)
         return;
     leave_class(share, usage);

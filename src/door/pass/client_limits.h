@@ -7,7 +7,9 @@
  * atomic addition only when the size of a buffer has changed. When the total is over the limit,
  * each worker closes its worst clients at the end of its pass, but only while no other worker has
  * worse ones: that one is woken instead. "Worse" means a higher class of size, which are powers of
- * two; clients that have not authenticated count as CLIENT_STRANGER_FACTOR times their size. */
+ * two. To the size of a client that lags behind what many are sent (fanout.h) belongs what is kept
+ * for it, which is counted once in the total; clients that have not authenticated count as
+ * CLIENT_STRANGER_FACTOR times their size. */
 #ifndef DOOR_PASS_CLIENT_LIMITS_H
 #define DOOR_PASS_CLIENT_LIMITS_H
 
@@ -29,11 +31,21 @@
 struct client_share;
 struct pass;
 
-/* What the buffers of a client use; a member of it. The worker's thread writes it. */
+/* What is known of a client's memory, in bytes. */
+struct client_memory {
+    size_t input;     /* of requests that are not whole or not taken, */
+    size_t output;    /* and of answers that are not sent, with the space behind them */
+    size_t lag;       /* of what it shares with others, and should have taken */
+    bool is_stranger; /* it has not authenticated */
+};
+
+/* The same as of the last time; a member of the client. The worker's thread writes it. */
 struct client_usage {
-    void *client;              /* for client_evict_fn */
-    struct gauge input;        /* bytes: of requests that are not whole or not taken, */
-    struct gauge output;       /* and of answers that are not sent, with the space behind them */
+    void *client; /* for client_evict_fn */
+    struct gauge input;
+    struct gauge output;
+    size_t lag;
+    bool is_stranger;
     unsigned class;            /* 0 = in no list */
     struct client_usage *next; /* in the list of its class */
     struct client_usage *previous;
@@ -93,17 +105,20 @@ void client_share_done(struct client_share *share);
 /* Memory that no single client is charged with. */
 void client_share_add(struct client_share *share, int64_t bytes);
 
-/* What the client uses now. Zero and zero before it is freed. */
-void client_usage_change(struct client_share *share, struct client_usage *usage, size_t input,
-                         size_t output, bool is_stranger);
+/* What the client uses now. All zero before it is freed. */
+void client_usage_change(struct client_share *share, struct client_usage *usage,
+                         struct client_memory now);
 static inline void client_usage_set(struct client_share *share, struct client_usage *usage,
-                                    size_t input, size_t output, bool is_stranger)
+                                    struct client_memory now)
 {
-    if (__builtin_expect(gauge_read(&usage->input) != input || gauge_read(&usage->output) != output,
+    if (__builtin_expect(gauge_read(&usage->input) != now.input ||
+                             gauge_read(&usage->output) != now.output || usage->lag != now.lag ||
+                             usage->is_stranger != now.is_stranger,
                          0))
-        client_usage_change(share, usage, input, output, is_stranger);
+        client_usage_change(share, usage, now);
 }
 
+/* Without what it shares. */
 static inline size_t client_usage_bytes(const struct client_usage *usage)
 {
     return (size_t)(gauge_read(&usage->input) + gauge_read(&usage->output));

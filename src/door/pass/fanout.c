@@ -48,6 +48,7 @@ void fanout_done(struct fanout *fanout)
 
 /* ---- blocks ---- */
 
+/* Of messages: what is kept of a stream without any is memory, but no reason to drop anybody. */
 static void count_bytes(struct fanout *fanout, int64_t bytes)
 {
     fanout->bytes += (size_t)bytes;
@@ -60,8 +61,6 @@ static void rewind_block(struct fanout *fanout, struct fanout_block *block)
     if (!block->is_last || block->references > 1 || block->size > block->published)
         return;
     block->size = block->published = 0;
-    if (block->capacity <= BLOCK_FIRST_BYTES)
-        return;
     count_bytes(fanout, -(int64_t)block->capacity);
     free(block->data);
     block->data = NULL;
@@ -74,7 +73,8 @@ static void release(struct fanout *fanout, struct fanout_block *block)
     rewind_block(fanout, block);
     if (block->references > 0)
         return;
-    count_bytes(fanout, -(int64_t)(sizeof(*block) + block->capacity));
+    count_bytes(fanout, -(int64_t)block->capacity);
+    client_share_add(fanout->share, -(int64_t)sizeof(*block));
     free(block->data);
     free(block);
 }
@@ -84,7 +84,7 @@ static struct fanout_block *new_block(struct fanout *fanout)
     struct fanout_block *block = memory_take_zeroed(sizeof(*block));
     block->references = 1;
     block->is_last = true;
-    count_bytes(fanout, sizeof(*block));
+    client_share_add(fanout->share, sizeof(*block));
     return block;
 }
 
@@ -130,13 +130,15 @@ static struct fanout_block *block_for(struct fanout *fanout, struct fanout_strea
     return stream->block;
 }
 
+static void shed(struct fanout *fanout, size_t bytes);
+
 bool fanout_add(struct fanout *fanout, struct fanout_stream *stream, struct slice message)
 {
     assert(message.size < FANOUT_BLOCK_BYTES * 1024u && fanout_fits(stream, message.size));
 
     size_t record = sizeof(uint32_t) + message.size;
     if (fanout->bytes + 2 * record > fanout->bytes_max) {
-        fanout_shed(fanout, fanout->bytes_max / 2);
+        shed(fanout, fanout->bytes_max / 2);
         if (fanout->bytes + 2 * record > fanout->bytes_max)
             return false;
     }
@@ -227,7 +229,13 @@ void fanout_queue_done(struct fanout_queue *queue)
 
 size_t fanout_queue_bytes(const struct fanout_queue *queue)
 {
-    return queue->capacity * sizeof(struct fanout_range);
+    return queue->capacity * sizeof(struct fanout_range) + queue->subscription_bytes;
+}
+
+void fanout_queue_tick(struct fanout_queue *queue)
+{
+    queue->published_long = queue->published_before;
+    queue->published_before = queue->published;
 }
 
 void fanout_drop(struct fanout_queue *queue)
@@ -237,16 +245,36 @@ void fanout_drop(struct fanout_queue *queue)
     pass_touch(queue->client);
 }
 
-void fanout_shed(struct fanout *fanout, size_t bytes)
+static size_t lag_of(const struct fanout_queue *queue)
+{
+    return fanout_queue_lag(queue);
+}
+
+static size_t unsent_of(const struct fanout_queue *queue)
+{
+    return queue->bytes;
+}
+
+static size_t find_most(const struct fanout *fanout, size_t (*measure)(const struct fanout_queue *))
+{
+    size_t most = 0;
+    for (const struct fanout_queue *one = fanout->queues; one; one = one->next)
+        most = measure(one) > most ? measure(one) : most;
+    return most;
+}
+
+/* Drops those that lag most, until all blocks use so much at most. Only if nobody lags it has to be
+ * those that have not been sent most. */
+static void shed(struct fanout *fanout, size_t bytes)
 {
     while (fanout->bytes > bytes && fanout->queues) {
-        size_t most = 0;
-        for (const struct fanout_queue *one = fanout->queues; one; one = one->next)
-            most = one->bytes > most ? one->bytes : most;
+        bool any_lags = find_most(fanout, lag_of) > 0;
+        size_t (*measure)(const struct fanout_queue *) = any_lags ? lag_of : unsent_of;
+        size_t most = find_most(fanout, measure);
         struct fanout_queue *next;
         for (struct fanout_queue *one = fanout->queues; one; one = next) {
             next = one->next;
-            if (one->bytes >= most - most / 4)
+            if (measure(one) >= most - most / 4)
                 fanout_drop(one);
         }
     }
@@ -277,6 +305,7 @@ void fanout_publish(struct fanout *fanout, const struct fanout_stream *stream,
         return;
     append_range(fanout, queue, (struct fanout_range){block, block->published, block->size, after});
     queue->bytes += block->size - block->published;
+    queue->published += block->size - block->published;
     if (queue->bytes > fanout->client_bytes_max)
         fanout_drop(queue);
     else

@@ -4,7 +4,9 @@
  * to the client's queue: a reference and two places, whatever the number of messages. A block is
  * freed when no client has to send anything of it, so memory grows with the messages that the
  * slowest client has not read, not with the number of clients. It has a limit for all streams
- * together: past it the clients that lag most are dropped.
+ * together: past it the clients that lag most are dropped. A client lags by what it has not taken
+ * although it was published a second ago, or two: who reads promptly has much to read after a
+ * burst, and does not lag.
  *
  * Belongs to one worker's thread. */
 #ifndef DOOR_PASS_FANOUT_H
@@ -53,10 +55,14 @@ struct fanout_queue {
     uint32_t first;
     uint32_t count;
     uint32_t capacity;
-    uint32_t sent;   /* of the first message, with its prefix */
-    size_t bytes;    /* that wait, without prefixes */
-    uint64_t number; /* of the last message that was sent whole */
-    bool is_dropped; /* it lagged too much, and has missed messages: to be closed */
+    uint32_t sent;             /* of the first message, with its prefix */
+    size_t bytes;              /* that wait, without prefixes */
+    uint64_t published;        /* bytes so far, */
+    uint64_t published_before; /* and as of the last tick, */
+    uint64_t published_long;   /* and as of the one before that */
+    size_t subscription_bytes; /* of memory: what the client listens to; channels.c's */
+    uint64_t number;           /* of the last message that was sent whole */
+    bool is_dropped;           /* it lagged too much, and has missed messages: to be closed */
     struct fanout_queue *next;
     struct fanout_queue *previous;
 };
@@ -78,9 +84,6 @@ void fanout_publish(struct fanout *fanout, const struct fanout_stream *stream,
 void fanout_published(struct fanout *fanout, struct fanout_stream *stream);
 void fanout_stream_done(struct fanout *fanout, struct fanout_stream *stream);
 
-/* Drops those that lag most, until all blocks use so much at most. They are touched. */
-void fanout_shed(struct fanout *fanout, size_t bytes);
-
 /* Drops a client: it has missed something. */
 void fanout_drop(struct fanout_queue *queue);
 
@@ -100,8 +103,18 @@ static inline void fanout_new_pass(struct fanout *fanout)
 ssize_t fanout_send(struct fanout_queue *queue, uint64_t position, struct conn *conn,
                     bool *ret_all);
 
-/* Memory of the queue itself. */
+/* Memory of the queue itself, and of its subscriptions. */
 size_t fanout_queue_bytes(const struct fanout_queue *queue);
+
+/* Once a second. */
+void fanout_queue_tick(struct fanout_queue *queue);
+
+/* Bytes that wait and were published before the last tick but one. */
+static inline size_t fanout_queue_lag(const struct fanout_queue *queue)
+{
+    uint64_t newer = queue->published - queue->published_long;
+    return queue->bytes > newer ? queue->bytes - (size_t)newer : 0;
+}
 
 /* Nothing of it is sent any more. */
 void fanout_queue_done(struct fanout_queue *queue);

@@ -24,8 +24,6 @@
 
 #define STRANGER_REQUEST_BYTES (20u << 10) /* before AUTH: one request with all its arguments */
 
-#define SUBSCRIPTION_BYTES 256u /* about */
-
 #define ERROR_TEXT_SIZE 512u
 
 /* ---- life ---- */
@@ -130,9 +128,7 @@ static size_t input_bytes(const struct resp_client *client)
 
 static size_t output_bytes(const struct resp_client *client)
 {
-    size_t subscriptions = client->channels + client->patterns;
-    return client->reply.bytes.capacity + fanout_queue_bytes(&client->feed) +
-           subscriptions * SUBSCRIPTION_BYTES;
+    return client->reply.bytes.capacity + fanout_queue_bytes(&client->feed);
 }
 
 static bool is_stranger(const struct resp_client *client)
@@ -143,8 +139,13 @@ static bool is_stranger(const struct resp_client *client)
 /* Its buffers have changed, maybe. */
 static void measure(struct resp_client *client)
 {
-    client_usage_set(&client->worker->share, &client->usage, input_bytes(client),
-                     output_bytes(client), is_stranger(client));
+    client_usage_set(&client->worker->share, &client->usage,
+                     (struct client_memory){
+                         .input = input_bytes(client),
+                         .output = output_bytes(client),
+                         .lag = fanout_queue_lag(&client->feed),
+                         .is_stranger = is_stranger(client),
+                     });
 }
 
 static void free_buffers(struct resp_client *client)
@@ -153,7 +154,7 @@ static void free_buffers(struct resp_client *client)
     buffer_done(&client->tail);
     buffer_done(&client->reply.bytes);
     client->out.sent = 0;
-    client_usage_set(&client->worker->share, &client->usage, 0, 0, false);
+    client_usage_set(&client->worker->share, &client->usage, (struct client_memory){.input = 0});
 }
 
 void resp_client_evict(void *arg)
@@ -162,8 +163,8 @@ void resp_client_evict(void *arg)
     struct pass *pass = &client->worker->pass;
     if (client->conn && pass_may_warn(pass))
         message_warning("connection closed, all clients together use too much memory door=resp "
-                        "peer=%s bytes=%zu",
-                        client->peer, client_usage_bytes(&client->usage));
+                        "peer=%s bytes=%zu lag=%zu",
+                        client->peer, client_usage_bytes(&client->usage), client->usage.lag);
     let_go(client, false);
     free_buffers(client);
 }
@@ -570,6 +571,7 @@ void resp_client_tick(struct resp_client *client, uint64_t now_ms)
         buffer_shrink(&client->tail, 0);
         buffer_shrink(&client->reply.bytes, 0);
     }
+    fanout_queue_tick(&client->feed);
     measure(client);
     if (now_ms >= client->auth_turn.at_ms)
         pass_unhold(&client->base, RESP_HOLD_AUTH);

@@ -69,20 +69,9 @@ static void tell(void *arg)
     resp_worker_end_pass(worker);
 }
 
-void resp_pubsub_shed(struct resp_pubsub *pubsub)
-{
-    fanout_shed(&pubsub->channels.fanout, pubsub->channels.fanout.bytes / 2);
-    waker_wake(pubsub->worker->pass.waker);
-}
-
 void resp_pubsub_end_pass(struct resp_pubsub *pubsub)
 {
     fanout_new_pass(&pubsub->channels.fanout);
-}
-
-size_t resp_pubsub_bytes(const struct resp_pubsub *pubsub)
-{
-    return pubsub->channels.fanout.bytes;
 }
 
 /* ---- life ---- */
@@ -122,14 +111,10 @@ void resp_pubsub_update(struct resp_client *client)
     gauge_set(&client->subscribed, (uint64_t)client->patterns << 32 | client->channels);
 }
 
-static struct subscription **find_own(struct resp_client *client, struct slice name,
-                                      bool is_pattern)
+static struct subscription *find_own(const struct resp_client *client, struct slice name,
+                                     bool is_pattern)
 {
-    struct subscription **link = &client->subscriptions;
-    while (*link && !((*link)->channel->is_pattern == is_pattern &&
-                      slice_equal(channel_name((*link)->channel), name)))
-        link = &(*link)->next_of_client;
-    return link;
+    return channels_find(&client->worker->pubsub->channels, &client->feed, name, is_pattern);
 }
 
 static void count(struct resp_client *client, bool is_pattern, int change)
@@ -144,7 +129,7 @@ static void count(struct resp_client *client, bool is_pattern, int change)
 
 static void subscribe(struct resp_client *client, struct slice name, bool is_pattern)
 {
-    if (*find_own(client, name, is_pattern))
+    if (find_own(client, name, is_pattern))
         return;
     client->out.shared = &client->feed;
     channels_subscribe(&client->worker->pubsub->channels, client, &client->feed,
@@ -152,18 +137,17 @@ static void subscribe(struct resp_client *client, struct slice name, bool is_pat
     count(client, is_pattern, 1);
 }
 
-/* `*link` is what points to the subscription in the client's list. */
-static void unsubscribe(struct resp_client *client, struct subscription **link)
+static void unsubscribe(struct resp_client *client, struct subscription *one)
 {
-    bool is_pattern = (*link)->channel->is_pattern;
-    channels_unsubscribe(&client->worker->pubsub->channels, link);
+    bool is_pattern = one->channel->is_pattern;
+    channels_unsubscribe(&client->worker->pubsub->channels, one);
     count(client, is_pattern, -1);
 }
 
 void resp_pubsub_forget(struct resp_client *client)
 {
     while (client->subscriptions)
-        unsubscribe(client, &client->subscriptions);
+        unsubscribe(client, client->subscriptions);
 }
 
 /* ---- commands ---- */
@@ -203,17 +187,16 @@ static void unsubscribe_every(struct resp_client *client, bool is_pattern)
         confirm(client, word, NULL);
         return;
     }
-    struct subscription **link = &client->subscriptions;
-    while (*link) {
-        const struct channel *channel = (*link)->channel;
-        if (channel->is_pattern != is_pattern) {
-            link = &(*link)->next_of_client;
+    struct subscription *next;
+    for (struct subscription *one = client->subscriptions; one; one = next) {
+        const struct channel *channel = one->channel;
+        next = one->next_of_client;
+        if (channel->is_pattern != is_pattern)
             continue;
-        }
         char copy[CHANNEL_BYTES_MAX];
         struct slice name = {copy, channel->size};
         memcpy(copy, channel->name, channel->size);
-        unsubscribe(client, link);
+        unsubscribe(client, one);
         confirm(client, word, &name);
     }
 }
@@ -226,9 +209,9 @@ static void unsubscribe_all(struct resp_client *client, unsigned argc, const str
         return;
     }
     for (unsigned i = 1; i < argc; i++) {
-        struct subscription **link = find_own(client, argv[i], is_pattern);
-        if (*link)
-            unsubscribe(client, link);
+        struct subscription *one = find_own(client, argv[i], is_pattern);
+        if (one)
+            unsubscribe(client, one);
         confirm(client, is_pattern ? "punsubscribe" : "unsubscribe", &argv[i]);
     }
 }

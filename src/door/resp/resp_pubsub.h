@@ -25,9 +25,4 @@ void resp_pubsub_update(struct resp_client *client);
 
 void resp_pubsub_end_pass(struct resp_pubsub *pubsub);
 
-/* Messages that were not sent: memory that all subscribers share. And drops those that lag most,
- * until half of it is free; they are closed in the next pass. */
-size_t resp_pubsub_bytes(const struct resp_pubsub *pubsub);
-void resp_pubsub_shed(struct resp_pubsub *pubsub);
-
 #endif

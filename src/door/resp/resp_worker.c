@@ -25,15 +25,6 @@ static void bury_dead(struct resp_worker *worker)
     }
 }
 
-/* Whatever is larger, the worst client or what subscribers have not read, has to go. */
-static void free_memory(struct resp_worker *worker)
-{
-    uint64_t worst = gauge_read(&worker->share.worst);
-    if (resp_pubsub_bytes(worker->pubsub) >> worst > 0)
-        resp_pubsub_shed(worker->pubsub);
-    client_share_evict(&worker->share, resp_client_evict);
-}
-
 static void look_at_asked(struct resp_worker *worker);
 static void look_at_drain(struct resp_worker *worker);
 
@@ -42,7 +33,7 @@ void resp_worker_end_pass(struct resp_worker *worker)
     look_at_asked(worker);
     pass_end(&worker->pass);
     if (client_limits_is_over(worker->share.limits))
-        free_memory(worker);
+        client_share_evict(&worker->share, resp_client_evict);
     resp_pubsub_end_pass(worker->pubsub);
     if (worker->dead)
         bury_dead(worker);

@@ -13,7 +13,8 @@ struct fake_client {
 
 static void set(struct fake_client *client, size_t input, size_t output)
 {
-    client_usage_set(client->share, &client->usage, input, output, false);
+    client_usage_set(client->share, &client->usage,
+                     (struct client_memory){.input = input, .output = output});
 }
 
 static void evict(void *arg)
@@ -106,11 +107,57 @@ TEST(who_has_not_authenticated_counts_more)
     struct scene scene;
     start(&scene, 100 * KIB);
     set(&scene.clients[0], 80 * KIB, 0);
-    client_usage_set(&scene.shares[1], &scene.clients[1].usage, 30 * KIB, 0, true);
+    client_usage_set(&scene.shares[1], &scene.clients[1].usage,
+                     (struct client_memory){.input = 30 * KIB, .is_stranger = true});
     client_share_evict(&scene.shares[0], evict);
     assert_false(scene.clients[0].evicted);
     client_share_evict(&scene.shares[1], evict);
     assert_true(scene.clients[1].evicted);
+    stop(&scene);
+}
+
+TEST(who_has_authenticated_since_counts_as_others_do)
+{
+    struct scene scene;
+    start(&scene, 100 * KIB);
+    set(&scene.clients[0], 80 * KIB, 0);
+    struct client_memory memory = {.input = 30 * KIB, .is_stranger = true};
+    client_usage_set(&scene.shares[1], &scene.clients[1].usage, memory);
+    memory.is_stranger = false;
+    client_usage_set(&scene.shares[1], &scene.clients[1].usage, memory);
+    client_share_evict(&scene.shares[1], evict);
+    assert_false(scene.clients[1].evicted);
+    client_share_evict(&scene.shares[0], evict);
+    assert_true(scene.clients[0].evicted);
+    stop(&scene);
+}
+
+/* Of two workers, one with subscribers: what these share is in the total once. */
+TEST(who_lags_behind_what_is_shared_goes_in_the_order_of_its_lag)
+{
+    struct scene scene;
+    start(&scene, 100 * KIB);
+    client_share_add(&scene.shares[0], 60 * KIB);
+    for (int i = 0; i < 4; i += 2)
+        client_usage_set(&scene.shares[0], &scene.clients[i].usage,
+                         (struct client_memory){.output = 1 * KIB, .lag = i == 0 ? 60 * KIB : 0});
+    set(&scene.clients[1], 70 * KIB, 0);
+    assert_true(client_limits_is_over(&scene.limits));
+    client_share_evict(&scene.shares[0], evict); /* the other worker has a worse one */
+    assert_false(scene.clients[0].evicted);
+    client_share_evict(&scene.shares[1], evict);
+    assert_true(scene.clients[1].evicted);
+    assert_false(client_limits_is_over(&scene.limits));
+
+    set(&scene.clients[3], 0, 50 * KIB);
+    client_usage_set(&scene.shares[0], &scene.clients[0].usage,
+                     (struct client_memory){.output = 1 * KIB, .lag = 70 * KIB});
+    client_share_evict(&scene.shares[1], evict);
+    assert_false(scene.clients[3].evicted);
+    client_share_evict(&scene.shares[0], evict);
+    assert_true(scene.clients[0].evicted);
+    assert_false(scene.clients[2].evicted); /* it reads */
+    client_share_add(&scene.shares[0], -60 * (int64_t)KIB);
     stop(&scene);
 }
 
@@ -156,5 +203,7 @@ RUN(cmocka_unit_test(connections_are_counted_together_and_refused_beyond_the_lim
     cmocka_unit_test(the_worst_client_is_closed_until_the_total_is_below),
     cmocka_unit_test(a_worker_leaves_its_clients_alone_while_another_has_worse_ones),
     cmocka_unit_test(who_has_not_authenticated_counts_more),
+    cmocka_unit_test(who_has_authenticated_since_counts_as_others_do),
+    cmocka_unit_test(who_lags_behind_what_is_shared_goes_in_the_order_of_its_lag),
     cmocka_unit_test(small_clients_are_never_closed_and_do_not_keep_others_busy),
     cmocka_unit_test(a_client_that_grows_and_shrinks_is_in_the_class_of_its_size))

@@ -1369,7 +1369,7 @@ TEST(who_listens_is_told_the_newest_last)
     rig->hot.decided_count = 1;
     pass_end(&rig->pass);
     assert_string_equal(rig->a.text, "x1 x3 ");
-    channels_unsubscribe(channels, &of_a);
+    channels_unsubscribe(channels, of_a);
     free_channels(channels);
     rig_free(rig);
 }
@@ -1395,8 +1395,8 @@ TEST(to_a_pattern_what_was_overtaken_is_read_again)
     rig->hot.decided_count = 1;
     pass_end(&rig->pass);
     assert_string_equal(rig->a.text, "y1 x3 ");
-    channels_unsubscribe(channels, &of_a);
-    channels_unsubscribe(channels, &of_b);
+    channels_unsubscribe(channels, of_a);
+    channels_unsubscribe(channels, of_b);
     free_channels(channels);
     rig_free(rig);
 }
@@ -1417,7 +1417,70 @@ TEST(what_was_cold_is_told_as_new_as_when_it_was_read_again)
     rig->hot.decided_count = 2;
     pass_end(&rig->pass);
     assert_string_equal(rig->a.text, "?1 ");
-    channels_unsubscribe(channels, &of_a);
+    channels_unsubscribe(channels, of_a);
+    free_channels(channels);
+    rig_free(rig);
+}
+
+static size_t longest_chain(const struct channels *channels)
+{
+    size_t longest = 0;
+    for (size_t i = 0; i < channels->chain_count; i++) {
+        size_t size = 0;
+        for (const struct channel *one = channels->chains[i]; one; one = one->next)
+            size++;
+        longest = size > longest ? size : longest;
+    }
+    for (size_t i = 0; i < channels->pair_count; i++) {
+        size_t size = 0;
+        for (const struct subscription *one = channels->pairs[i]; one; one = one->next)
+            size++;
+        longest = size > longest ? size : longest;
+    }
+    return longest;
+}
+
+/* Two clients, of whom the second has every other one, and each name once as a pattern. */
+TEST(thousands_of_subscriptions_are_found_without_a_search)
+{
+    struct rig *rig = rig_new();
+    struct channels *channels = channels_of(rig);
+    static struct fanout_queue queues[2];
+    memset(queues, 0, sizeof(queues));
+    struct client *clients[] = {&rig->a, &rig->b};
+    struct subscription *lists[2] = {NULL, NULL};
+    char name[32];
+    for (int i = 0; i < 10000; i++) {
+        struct slice id = {name, (size_t)snprintf(name, sizeof(name), "id%d", i / 2)};
+        for (int who = 0; who < 2 - i / 2 % 2; who++) {
+            assert_null(channels_find(channels, &queues[who], id, i % 2));
+            channels_subscribe(channels, clients[who], &queues[who], &lists[who], id, i % 2);
+        }
+    }
+    assert_int_equal(channels->count, 10000);
+    assert_int_equal(channels->subscriptions, 15000);
+    assert_in_range(longest_chain(channels), 1, 16);
+    assert_in_range(fanout_queue_bytes(&queues[0]), 10000 * sizeof(struct subscription),
+                    10000 * 1000);
+
+    for (int i = 0; i < 10000; i++) {
+        struct slice id = {name, (size_t)snprintf(name, sizeof(name), "id%d", i / 2)};
+        for (int who = 0; who < 2; who++) {
+            struct subscription *one = channels_find(channels, &queues[who], id, i % 2);
+            assert_int_equal(one != NULL, who == 0 || i / 2 % 2 == 0);
+            if (!one)
+                continue;
+            assert_true(slice_equal(channel_name(one->channel), id));
+            assert_int_equal(one->channel->is_pattern, i % 2);
+            assert_ptr_equal(one->client, clients[who]);
+            channels_unsubscribe(channels, one);
+            assert_null(channels_find(channels, &queues[who], id, i % 2));
+        }
+    }
+    for (int who = 0; who < 2; who++) {
+        assert_null(lists[who]);
+        assert_int_equal(fanout_queue_bytes(&queues[who]), 0);
+    }
     free_channels(channels);
     rig_free(rig);
 }
@@ -1446,7 +1509,7 @@ TEST(a_change_that_nobody_could_ask_for_is_asked_for_later)
     assert_int_equal(rig->a.text[0], 'x');
     rig->hot.decided_count = 1;
     pass_end(&rig->pass);
-    channels_unsubscribe(channels, &of_a);
+    channels_unsubscribe(channels, of_a);
     free_channels(channels);
     rig_free(rig);
     free(others);
@@ -1474,7 +1537,7 @@ TEST(only_reads_of_clients_count_as_stale)
     pass_end(&rig->pass);
     assert_string_equal(rig->b.text, "~id! ");
     assert_int_equal(gauge_read(&rig->pass.stats.stale_refused), 1);
-    channels_unsubscribe(channels, &subscriptions);
+    channels_unsubscribe(channels, subscriptions);
     free_channels(channels);
     rig_free(rig);
 }
@@ -1662,6 +1725,7 @@ RUN(cmocka_unit_test(a_cold_request_waits_and_others_are_answered),
     cmocka_unit_test(who_listens_is_told_the_newest_last),
     cmocka_unit_test(to_a_pattern_what_was_overtaken_is_read_again),
     cmocka_unit_test(what_was_cold_is_told_as_new_as_when_it_was_read_again),
+    cmocka_unit_test(thousands_of_subscriptions_are_found_without_a_search),
     cmocka_unit_test(a_change_that_nobody_could_ask_for_is_asked_for_later),
     cmocka_unit_test(only_reads_of_clients_count_as_stale),
     cmocka_unit_test(ops_are_counted_by_result_and_timed),
