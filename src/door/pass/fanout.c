@@ -130,7 +130,7 @@ static struct fanout_block *block_for(struct fanout *fanout, struct fanout_strea
     return stream->block;
 }
 
-static void shed(struct fanout *fanout, size_t bytes);
+static void make_room(struct fanout *fanout, size_t wanted);
 
 bool fanout_add(struct fanout *fanout, struct fanout_stream *stream, struct slice message)
 {
@@ -138,7 +138,7 @@ bool fanout_add(struct fanout *fanout, struct fanout_stream *stream, struct slic
 
     size_t record = sizeof(uint32_t) + message.size;
     if (fanout->bytes + 2 * record > fanout->bytes_max) {
-        shed(fanout, fanout->bytes_max / 2);
+        make_room(fanout, 2 * record);
         if (fanout->bytes + 2 * record > fanout->bytes_max)
             return false;
     }
@@ -263,12 +263,14 @@ static size_t find_most(const struct fanout *fanout, size_t (*measure)(const str
     return most;
 }
 
-/* Drops those that lag most, until all blocks use so much at most. Only if nobody lags it has to be
- * those that have not been sent most. */
-static void shed(struct fanout *fanout, size_t bytes)
+/* Drops clients until there is room for so much: those that lag most, until half of all is free;
+ * only if nobody lags those that have most to be sent, and no more of them than it takes. */
+static void make_room(struct fanout *fanout, size_t wanted)
 {
-    while (fanout->bytes > bytes && fanout->queues) {
+    while (fanout->queues) {
         bool any_lags = find_most(fanout, lag_of) > 0;
+        if (fanout->bytes + (any_lags ? fanout->bytes_max / 2 : wanted) <= fanout->bytes_max)
+            return;
         size_t (*measure)(const struct fanout_queue *) = any_lags ? lag_of : unsent_of;
         size_t most = find_most(fanout, measure);
         struct fanout_queue *next;

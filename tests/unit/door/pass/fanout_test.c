@@ -258,7 +258,65 @@ TEST(a_pass_sends_to_so_many_and_leaves_the_others_for_the_next)
     stop(scene);
 }
 
-RUN(cmocka_unit_test(everybody_hears_all_messages_and_their_own_answers_in_order),
+/* The first client reads all the while; there are so many streams that a little for each of them
+ * would be more than the limit. */
+TEST(streams_whose_messages_were_sent_cost_nobody_the_connection)
+{
+    enum { STREAMS = 10000 };
+    struct scene *scene = start(4 << 20);
+    struct listener *client = &scene->clients[0];
+    struct fanout_stream *streams = calloc(STREAMS, sizeof(*streams));
+    for (int i = 0; i < STREAMS; i++) {
+        assert_true(fanout_add(&scene->fanout, &streams[i], SLICE("news")));
+        fanout_publish(&scene->fanout, &streams[i], &client->queue, 0);
+        fanout_published(&scene->fanout, &streams[i]);
+        send_some(scene, client);
+        hear_some(client, SIZE_MAX);
+        assert_false(client->queue.is_dropped);
+        assert_int_equal(scene->fanout.bytes, 0);
+    }
+    for (int i = 0; i < STREAMS; i++)
+        fanout_stream_done(&scene->fanout, &streams[i]);
+    free(streams);
+    stop(scene);
+}
+
+/* All have nearly as much to read, but one of them has had it for long. */
+TEST(past_the_limit_who_lags_is_dropped_and_not_who_has_much_to_read)
+{
+    static char text[30 << 10]; /* two of them in a block */
+    struct slice message = {text, sizeof(text)};
+    struct scene *scene = start(4 << 20);
+    memset(text, 'x', sizeof(text));
+    for (int i = 0; i < 32; i++) { /* 1 MiB */
+        assert_true(add(scene, message));
+        publish(scene);
+        for (int n = 1; n < CLIENTS; n++) {
+            while (scene->clients[n].queue.count > 0) {
+                send_some(scene, &scene->clients[n]);
+                hear_some(&scene->clients[n], SIZE_MAX);
+            }
+        }
+    }
+    for (int tick = 0; tick < 2; tick++) {
+        for (int n = 0; n < CLIENTS; n++)
+            fanout_queue_tick(&scene->clients[n].queue);
+    }
+    assert_in_range(fanout_queue_lag(&scene->clients[0].queue), 900 << 10, 2 << 20);
+    assert_int_equal(fanout_queue_lag(&scene->clients[1].queue), 0);
+    for (int i = 0; i < 110; i++) { /* nearly 3.5 MiB */
+        assert_true(add(scene, message));
+        publish(scene);
+    }
+    assert_true(scene->clients[0].queue.is_dropped);
+    for (int n = 1; n < CLIENTS; n++)
+        assert_false(scene->clients[n].queue.is_dropped);
+    stop(scene);
+}
+
+RUN(cmocka_unit_test(streams_whose_messages_were_sent_cost_nobody_the_connection),
+    cmocka_unit_test(past_the_limit_who_lags_is_dropped_and_not_who_has_much_to_read),
+    cmocka_unit_test(everybody_hears_all_messages_and_their_own_answers_in_order),
     cmocka_unit_test(memory_is_that_of_what_was_not_read_whoever_has_not_read_it),
     cmocka_unit_test(past_the_limit_those_that_lag_are_dropped_and_the_others_go_on),
     cmocka_unit_test(a_pass_sends_to_so_many_and_leaves_the_others_for_the_next))
