@@ -321,6 +321,54 @@ class Memory(tallyd.Case):
         self.assertEqual(good.call("PING"), "PONG")
         self.assertLess(memory_bytes(server.pid), baseline + (24 << 20))
 
+    def listen(self, server, query):
+        wire = web.Raw(server.http_port)
+        self.addCleanup(wire.close)
+        wire.send(f"GET /v1/changes?{query} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        self.assertEqual(wire.read().status, 200)
+        return wire
+
+    def test_subscriptions_count_with_their_names(self):
+        server = self.server(*self.flags)
+        good = self.client(server)
+        before = self.info(good, "mem_clients_normal")
+        listener = self.client(server)
+        for start in range(0, 5000, 500):
+            names = [f"{i:0>512}" for i in range(start, start + 500)]
+            listener.send(("SUBSCRIBE", *names))
+            for _ in names:
+                self.assertEqual(listener.read()[0], "subscribe")
+        # The name is kept twice: for the subscribers of a worker, and for whoever changes it.
+        tallyd.wait_until(lambda: self.info(good, "mem_clients_normal") > before + 5000 * 1024, 20,
+                          "subscriptions of RESP are counted")
+        before = self.info(good, "mem_clients_normal")
+        for number in range(20):
+            self.listen(server, "ids=" + ",".join(f"id{number}-{i:0>20}" for i in range(200)))
+        tallyd.wait_until(lambda: self.info(good, "mem_clients_normal") > before + 20 * 200 * 200,
+                          20, "subscriptions of HTTP are counted")
+
+    def test_a_subscriber_who_reads_is_not_closed_for_the_memory_of_others(self):
+        server = self.server(*self.flags)
+        good = self.client(server)
+        readers = [self.listen(server, "match=*") for _ in range(4)]
+        readers.append(self.client(server))
+        readers[-1].send(("PSUBSCRIBE", "*"))
+        self.assertEqual(readers[-1].read()[0], "psubscribe")
+        half = b"*6\r\n$4\r\nMGET\r\n" + (b"$1000000\r\n" + b"x" * 1000000 + b"\r\n") * 3
+        # The changes that they hear are under way while others fill the memory.
+        changes = 0
+        while self.info(good, "evicted_clients") < 20:
+            self.crowd(server, 2, half)
+            good.pipeline([("INCR", f"{'c' * 200}{changes + i}") for i in range(500)])
+            changes += 500
+            self.assertLess(changes, 500 * 200, "nobody is closed")
+        good.call("INCR", "last")
+        for reader in readers[:-1]:
+            while b'"id":"last"' not in (line := reader.stream.readline()):
+                self.assertTrue(line, "it was closed")
+        while readers[-1].read()[2] != "last":
+            pass
+
     def test_bodies_of_http_count_as_well(self):
         server = self.server(*self.flags)
         good = self.client(server)

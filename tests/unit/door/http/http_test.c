@@ -142,7 +142,8 @@ struct scene {
     atomic_int let_go_lasts; /* so often */
     struct waker *measure;
     atomic_int blocks;  /* -1: it has not been looked at yet */
-    size_t input_bytes; /* as of the last look */
+    size_t input_bytes; /* as of the last look, as are these */
+    uint64_t client_bytes;
     int auth_holds;
     pthread_t thread;
     atomic_int drained;
@@ -219,6 +220,7 @@ static void measure(void *arg)
     for (const struct http_client *client = worker->clients; client; client = client->next)
         auth_holds += (client->base.held & HTTP_HOLD_AUTH) != 0;
     scene->input_bytes = worker->input_bytes;
+    scene->client_bytes = gauge_read(&worker->share.bytes);
     scene->auth_holds = auth_holds;
     atomic_store(&scene->blocks, (int)blocks);
 }
@@ -700,6 +702,28 @@ TEST(lines_are_answered_in_order_over_several_batches_and_hold_up_nobody)
     stop(scene);
 }
 
+TEST(lines_that_go_on_are_charged_with_their_text_and_their_answers)
+{
+    static const char line[] = "{\"op\":\"add\",\"id\":\"a\"}\n";
+    static const char answer[] = "{\"line\":1,\"status\":200,\"changed\":true,\"value\":\"1\"";
+    struct scene *scene = start(true);
+    atomic_store(&scene->hot.holds, true);
+    int client = connect_to(scene);
+    say_lines(client, line, 6000);
+    finish_last(scene, 1);
+    wait_until_held(scene, 1);
+    look(scene);
+    assert_true(scene->client_bytes > 3000 * (sizeof(line) - 1) + 2048 * (sizeof(answer) - 1));
+    for (int i = 0; i < 2; i++)
+        finish_last(scene, 1);
+    assert_int_equal(hear(client), 200);
+    assert_int_equal(count_lines(), 6000);
+    close(client);
+    for (look(scene); scene->client_bytes > 0; look(scene))
+        usleep(100);
+    stop(scene);
+}
+
 /* Lines go on in a pass whose batch others have filled to the last op. */
 TEST(lines_for_which_there_was_no_room_go_on_in_the_next_pass)
 {
@@ -1041,6 +1065,7 @@ RUN(cmocka_unit_test(a_request_that_comes_byte_by_byte_takes_no_memory_while_not
     cmocka_unit_test(a_batch_may_take_longer_than_its_pass),
     cmocka_unit_test(lines_are_answered_in_order_over_several_batches_and_hold_up_nobody),
     cmocka_unit_test(a_body_that_is_too_much_is_refused_in_its_turn),
+    cmocka_unit_test(lines_that_go_on_are_charged_with_their_text_and_their_answers),
     cmocka_unit_test(lines_for_which_there_was_no_room_go_on_in_the_next_pass),
     cmocka_unit_test(batches_of_lines_go_on_in_the_order_in_which_they_wait),
     cmocka_unit_test(who_listens_misses_nothing_while_the_beginning_is_out),
