@@ -52,7 +52,10 @@ static enum err err_of_errno(int errnum)
 static enum err failed(struct error *error, const char *what, const char *path)
 {
     int errnum = errno;
-    return error_set_errno(error, err_of_errno(errnum), errnum, "cannot %s %s", what, path);
+    enum err err = error_set_errno(error, err_of_errno(errnum), errnum, "cannot %s %s", what, path);
+    if (error && (errnum == EMFILE || errnum == ENFILE))
+        error->code = ERR_NO_FILES;
+    return err;
 }
 
 /* A failed sync is never ERR_FULL, even when the space ran out: the kernel has

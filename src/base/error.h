@@ -29,7 +29,8 @@
     X(ERR_NO_KIND, "it holds reactions of a kind that is not configured")        \
     X(ERR_COLD, "not in memory yet: it is being loaded")                         \
     X(ERR_MOVED, "it is handed over to other nodes: go there, or try again")     \
-    X(ERR_STALE, "Redis does not answer, and what the store has may be old")
+    X(ERR_STALE, "Redis does not answer, and what the store has may be old")     \
+    X(ERR_NO_FILES, "too many open files")
 
 enum err {
 #define X(code, meaning) code,

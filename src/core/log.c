@@ -57,7 +57,8 @@ enum err log_room(struct log *log)
     if (atomic_load(&log->is_shut))
         return ERR_MOVED;
     enum err err = log->ops->room(log);
-    assert(err == ERR_OK || err == ERR_FULL || err == ERR_BUSY || err == ERR_UNAVAILABLE);
+    assert(err == ERR_OK || err == ERR_FULL || err == ERR_NO_FILES || err == ERR_BUSY ||
+           err == ERR_UNAVAILABLE);
     return err;
 }
 

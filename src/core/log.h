@@ -133,9 +133,10 @@ struct log_ops {
     void (*hold)(struct log *log);
     void (*launch)(struct log *log);
 
-    /* May more be appended? ERR_OK, ERR_FULL (no space on the disk), ERR_BUSY (the disk
-     * or the log's server does not keep up) or ERR_UNAVAILABLE (the server does not answer;
-     * what was appended already waits for it). Cheap: asked once a batch. */
+    /* May more be appended? ERR_OK, ERR_FULL (no space on the disk), ERR_NO_FILES (too many are
+     * open), ERR_BUSY (the disk or the log's server does not keep up) or ERR_UNAVAILABLE (the
+     * server does not answer; what was appended already waits for it). Cheap: asked once a batch.
+     */
     enum err (*room)(struct log *log);
 
     /* The ticket up to which everything in the lane has reached the level. Cheap. */

@@ -6,6 +6,7 @@ import resource
 
 import disk_full
 import tallyd
+import web
 
 FLAGS = ["--segment-size", "256KiB", "--workers", "1"]
 
@@ -34,11 +35,19 @@ class LogDescriptors(tallyd.Case):
         server = self.server(*FLAGS, *flags)
         client = self.client(server)
         self.assertEqual(client.call("LIKE", "video1", "ann"), 1)
+        http = web.Web(server.http_port)
+        self.addCleanup(http.close)
+        self.assertEqual(http.get("/livez").status, 200)
         self.leave_no_descriptor(server)
 
         error, views = self.count_until_refused(client)
         self.assertEqual(error.word, "MISCONF")
+        for what in ("Too many open files", "ulimit -n", "LimitNOFILE="):
+            self.assertIn(what, str(error))
+        self.assertNotIn("No space left", str(error))
         self.assertRegex(server.messages(), "no space for the log.*Too many open files")
+        answer = http.post("/v1/counters/views/add")
+        self.assertEqual((answer.status, answer.problem), (507, "too-many-files"), answer.body)
         self.check_reads(client, views)
         with self.refused("MISCONF"):
             client.call("LIKE", "video1", "bob")

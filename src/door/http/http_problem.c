@@ -37,6 +37,8 @@ enum http_problem http_problem_of(enum err code)
         return HTTP_PROBLEM_BUSY;
     case ERR_FULL:
         return HTTP_PROBLEM_DISK_FULL;
+    case ERR_NO_FILES:
+        return HTTP_PROBLEM_TOO_MANY_FILES;
     case ERR_TIMEOUT:
         return HTTP_PROBLEM_UNKNOWN;
     case ERR_UNAVAILABLE:

@@ -62,6 +62,8 @@
     X(BAD_VERSION, 505, "http-version", "The version of HTTP is not spoken here", "Use HTTP/1.1.") \
     X(DISK_FULL, 507, "disk-full", "No space is left on the disk",                                 \
       "Nothing was changed. Make room; reads go on.")                                              \
+    X(TOO_MANY_FILES, 507, "too-many-files", "The server has too many open files",                 \
+      "Nothing was changed. Raise its limit (ulimit -n, LimitNOFILE=); reads go on.")              \
     X(MEMORY_FULL, 507, "memory-full", "The memory that may be used is full",                      \
       "Nothing was changed. Raise max-memory, or wait until idle counters were dropped.")
 

@@ -122,6 +122,11 @@ void resp_reply_describe(enum err code, const char *text, char *to, size_t size)
         text = "Errors writing to the log: No space left on device. Writes are refused until there "
                "is room, reads go on.";
         break;
+    case ERR_NO_FILES:
+        word = "MISCONF";
+        text = "Errors writing to the log: Too many open files. Raise their limit (ulimit -n, "
+               "LimitNOFILE=). Writes are refused until files can be opened, reads go on.";
+        break;
     case ERR_UNAVAILABLE:
     case ERR_COLD:
         word = "UNAVAILABLE";

@@ -430,7 +430,7 @@ static void look_over(struct memory_hot *hot, struct worker *worker, const struc
         if (op->repeated || is_shared(op))
             op->ticket = ticket;
         fill_counts_of_repeated(hot, turn, op);
-        refused += op->code == ERR_FULL || op->code == ERR_BUSY;
+        refused += op->code == ERR_FULL || op->code == ERR_NO_FILES || op->code == ERR_BUSY;
         memory_refused += op->code == ERR_NO_MEMORY;
     }
     worker->repeated = false;

@@ -84,6 +84,7 @@ struct file_log {
 
     atomic_uint holds; /* threads that are about to append more */
     atomic_int room;
+    bool lacks_files; /* it is full for want of descriptors, not of space */
     _Atomic uint64_t written;
     _Atomic uint64_t durable;
 };

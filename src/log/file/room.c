@@ -24,7 +24,7 @@ void room_decide(struct file_log *log)
     if (log->broken)
         room = ERR_BUSY;
     else if (is_full(log))
-        room = ERR_FULL;
+        room = log->lacks_files ? ERR_NO_FILES : ERR_FULL;
     else if (log->pending_bytes > log->options.pending_bytes_max)
         room = ERR_BUSY;
     atomic_store_explicit(&log->room, (int)room, memory_order_relaxed);
@@ -35,6 +35,8 @@ void room_note_space(struct file_log *log, bool *flag, const struct error *why)
     bool is_full_now = why != NULL;
     bool was_full = log->prepare_full || log->commit_full;
     *flag = is_full_now;
+    if (why)
+        log->lacks_files = why->code == ERR_NO_FILES;
     bool full = log->prepare_full || log->commit_full;
     room_decide(log);
     if (full == was_full)
