@@ -1,5 +1,6 @@
 """http_door.py - the HTTP door of the real program, with Python's http.client and with raw bytes."""
 
+import contextlib
 import json
 import os
 import re
@@ -538,8 +539,28 @@ class Protocol(Shared):
         for answer in (self.web.get("/v1/counters?match="), self.web.get("/v1/events?counter="),
                        self.web.post("/v1/recounts", {"match": ""}),
                        self.web.post("/v1/audits", {"match": ""}),
-                       self.web.post("/v1/recounts", {"match": "x" * 257})):
+                       self.web.post("/v1/recounts", {"match": "x" * 579})):
             self.assertEqual(answer.status, 400)
+
+    def test_patterns_and_users_have_the_same_limit_in_all_calls_and_protocols(self):
+        for size, is_good in ((578, True), (579, False)):
+            pattern = "x" * size
+            raw = self.raw()
+            raw.send(f"GET /v1/changes?match={pattern} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+            for status in (self.web.get(f"/v1/counters?match={pattern}").status,
+                           self.web.post("/v1/recounts", {"match": pattern}).status, raw.read().status):
+                self.assertEqual(status < 400, is_good, (size, status))
+            for command in (("KEYS", pattern), ("PSUBSCRIBE", pattern), ("RECOUNT", pattern)):
+                with self.subTest(command=command[0], size=size), self.shared.connect() as client, \
+                        contextlib.nullcontext() if is_good else self.assertRaises(tallyd.ReplyError):
+                    client.call(*command)
+        for size, is_good in ((128, True), (129, False)):
+            user = "u" * size
+            for status in (self.web.get(f"/v1/users/{user}/reactions").status,
+                           self.web.get(f"/v1/items/a/history?user={user}").status,
+                           self.web.put(f"/v1/items/{self.id}/reactions/{user}").status,
+                           self.web.delete(f"/v1/users/{user}").status):
+                self.assertEqual(status < 400, is_good, (size, status))
 
     def test_times_end_with_the_year_9999(self):
         path = f"/v1/counters/{self.id}"
@@ -925,7 +946,7 @@ class Changes(Shared):
         self.assertTrue(raw.is_closed())
 
     def test_wrong_wishes_are_refused(self):
-        for query in ("", "ids=", "match=", "ids=a,,b", "match=" + "x" * 257, "color=red"):
+        for query in ("", "ids=", "match=", "ids=a,,b", "match=" + "x" * 579, "color=red"):
             self.assertEqual(self.web.get(f"/v1/changes?{query}").status, 400)
 
     def test_both_doors_tell_of_the_same_change(self):

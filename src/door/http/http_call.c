@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "base/message.h"
-#include "core/key.h"
 #include "door/http/http_door.h"
 #include "door/http/http_worker.h"
+#include "flow/check.h"
 
 #define DETAIL_SIZE        512u
 #define AUTH_FREE_FAILURES 3u
@@ -278,11 +278,7 @@ static bool has_good_write_headers(const struct http_call *call, struct error *e
 {
     if (!(call->route->flags & HTTP_ROUTE_WRITE))
         return true;
-    if (call->key.data && key_check(call->key, error))
-        return false;
-    return call->region.size <= LIMIT_REGION_BYTES ||
-           !error_set(error, ERR_TOO_LARGE, "a region of %zu bytes: more than %u",
-                      call->region.size, LIMIT_REGION_BYTES);
+    return !check_key(call->key, error) && !check_region(call->region, error);
 }
 
 /* The order is that of what may be known to whom. */

@@ -125,7 +125,10 @@ bool http_call_int(struct http_call *call, const struct http_json *object, const
 bool http_call_bool(struct http_call *call, const struct http_json *object, const char *name,
                     bool *value);
 
-/* The size of a pattern. False: it has failed. */
+/* What a check (flow/check.h) has said. False: the call has failed with that. */
+bool http_call_accept(struct http_call *call, enum err err, const struct error *error);
+
+/* A pattern, which is not empty. False: it has failed. */
 bool http_call_check_match(struct http_call *call, struct slice match);
 
 /* The number of a kind; fails if there is none of that name. */

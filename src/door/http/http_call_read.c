@@ -5,6 +5,7 @@
 #include "door/http/http_call.h"
 #include "door/http/http_door.h"
 #include "door/http/http_worker.h"
+#include "flow/check.h"
 
 static struct pass *pass_of(const struct http_call *call)
 {
@@ -208,13 +209,19 @@ bool http_call_bool(struct http_call *call, const struct http_json *object, cons
     return true;
 }
 
+bool http_call_accept(struct http_call *call, enum err err, const struct error *error)
+{
+    if (err)
+        http_call_fail_with(call, error);
+    return err == ERR_OK;
+}
+
 bool http_call_check_match(struct http_call *call, struct slice match)
 {
-    if (match.size >= 1 && match.size <= LIMIT_ID_BYTES)
-        return true;
-    http_call_fail(call, match.size == 0 ? HTTP_PROBLEM_INVALID : HTTP_PROBLEM_TOO_LONG,
-                   "match: a pattern of %zu bytes: not 1 to %u", match.size, LIMIT_ID_BYTES);
-    return false;
+    struct error error;
+    enum err err = match.size == 0 ? error_set(&error, ERR_INVALID, "match: the pattern is empty")
+                                   : check_pattern(match, &error);
+    return http_call_accept(call, err, &error);
 }
 
 bool http_call_kind(struct http_call *call, struct slice name, uint8_t *ret_kind)

@@ -239,10 +239,8 @@ void http_changes(struct http_call *call)
         http_call_fail(call, HTTP_PROBLEM_INVALID, "wanted are ids, or match, or both");
         return;
     }
-    if (values[1].size > LIMIT_ID_BYTES) {
-        http_call_fail(call, HTTP_PROBLEM_TOO_LONG, "match: more than %u bytes", LIMIT_ID_BYTES);
+    if (values[1].size > 0 && !http_call_check_match(call, values[1]))
         return;
-    }
     size_t count = values[0].size > 0 ? http_call_read_ids(call, values[0]) : 0;
     if (values[0].size > 0 && count == 0)
         return;

@@ -8,9 +8,9 @@
 #include "door/http/http_handlers.h"
 #include "door/http/http_job.h"
 #include "door/http/http_worker.h"
+#include "flow/check.h"
 
 #define PAGE_DEFAULT 100u
-#define TIME_MAX_MS  INT64_C(253402300799999) /* 9999-12-31T23:59:59.999Z */
 
 /* A job that answers with a page of things. */
 struct page_job {
@@ -84,22 +84,24 @@ static bool has_no_query(struct http_call *call)
     return http_call_query(call, names, NULL);
 }
 
-/* The sizes that the service would look at, where no op is run. */
-static bool check_size(struct http_call *call, const char *what, struct slice text, size_t max)
+/* Is it one? If not, the call has failed. */
+static bool is_counter(struct http_call *call, struct slice id)
 {
-    if (text.size >= 1 && text.size <= max)
-        return true;
-    http_call_fail(call, HTTP_PROBLEM_TOO_LONG, "%s of %zu bytes: not 1 to %zu", what, text.size,
-                   max);
-    return false;
+    struct error error;
+    return http_call_accept(call, check_counter(call->client->worker->service->kinds, id, &error),
+                            &error);
 }
 
-/* An id like that of a reaction's counter may be longer by the name of the kind. */
-static bool check_counter(struct http_call *call, struct slice id)
+static bool is_item(struct http_call *call, struct slice id)
 {
-    uint8_t kind;
-    (void)kinds_split(call->client->worker->service->kinds, id, &id, &kind);
-    return check_size(call, "an id", id, LIMIT_ID_BYTES);
+    struct error error;
+    return http_call_accept(call, check_id(id, &error), &error);
+}
+
+static bool is_user(struct http_call *call, struct slice user)
+{
+    struct error error;
+    return http_call_accept(call, check_user(user, &error), &error);
 }
 
 /* ---- proof ---- */
@@ -154,7 +156,7 @@ static enum err find_recount(struct http_job *job, struct desk_seat *seat, struc
 
 void http_counter_recount(struct http_call *call)
 {
-    if (has_no_query(call) && check_counter(call, call->args[0]))
+    if (has_no_query(call) && is_counter(call, call->args[0]))
         hand_in(call, new_job(call, find_recount, (struct slice){NULL, 0}));
 }
 
@@ -231,7 +233,7 @@ static enum err find_events(struct http_job *base, struct desk_seat *seat, struc
 
 void http_counter_events(struct http_call *call)
 {
-    if (!check_counter(call, call->args[0]))
+    if (!is_counter(call, call->args[0]))
         return;
     struct page_job *job = new_page(call, find_events);
     if (job)
@@ -260,7 +262,7 @@ static enum err find_at(struct http_job *base, struct desk_seat *seat, struct er
 static bool read_time(struct http_call *call, const char *name, struct slice text, int64_t *ret_ms)
 {
     *ret_ms = 0;
-    if (!text.data || (http_clock_parse(text, ret_ms) && *ret_ms >= 0 && *ret_ms <= TIME_MAX_MS))
+    if (!text.data || (http_clock_parse(text, ret_ms) && check_time(*ret_ms, NULL) == ERR_OK))
         return true;
     http_call_fail(call, HTTP_PROBLEM_INVALID,
                    "%s: not a time like 2026-01-31T12:00:00Z, nor milliseconds since 1970", name);
@@ -272,7 +274,7 @@ void http_counter_at(struct http_call *call)
     static const char *const names[] = {"time", NULL};
     struct slice time;
     int64_t time_ms;
-    if (!check_counter(call, call->args[0]) || !http_call_query(call, names, &time) ||
+    if (!is_counter(call, call->args[0]) || !http_call_query(call, names, &time) ||
         !read_time(call, "time", time, &time_ms))
         return;
     if (!time.data) {
@@ -355,7 +357,7 @@ void http_counter_values(struct http_call *call)
     struct slice values[3];
     struct store_life_filter filter = {0};
     uint32_t points;
-    if (!check_counter(call, call->args[0]) || !http_call_query(call, names, values) ||
+    if (!is_counter(call, call->args[0]) || !http_call_query(call, names, values) ||
         !read_time(call, "since", values[0], &filter.since_ms) ||
         !read_time(call, "until", values[1], &filter.until_ms) ||
         !read_points(call, values[2], &points))
@@ -404,9 +406,8 @@ void http_item_history(struct http_call *call)
     struct slice values[3];
     uint64_t cursor;
     uint32_t limit;
-    if (!check_size(call, "an item", call->args[0], LIMIT_ID_BYTES) ||
-        !http_call_query(call, names, values) ||
-        (values[0].data && !check_size(call, "a user", values[0], LIMIT_USER_BYTES)) ||
+    if (!is_item(call, call->args[0]) || !http_call_query(call, names, values) ||
+        (values[0].data && !is_user(call, values[0])) ||
         !http_call_page(call, values[1], values[2], PAGE_DEFAULT, &cursor, &limit))
         return;
     struct page_job *job = new_job(call, find_history, values[0]);
@@ -441,7 +442,7 @@ static enum err find_items(struct http_job *base, struct desk_seat *seat, struct
 
 void http_user_reactions(struct http_call *call)
 {
-    if (!check_size(call, "a user", call->args[0], LIMIT_USER_BYTES))
+    if (!is_user(call, call->args[0]))
         return;
     struct page_job *job = new_page(call, find_items);
     if (job)
@@ -489,8 +490,7 @@ void http_lives(struct http_call *call)
     struct store_life_filter filter = {0};
     uint64_t cursor;
     uint32_t limit;
-    if (!http_call_query(call, names, values) ||
-        (values[1].data && !check_counter(call, values[1])) ||
+    if (!http_call_query(call, names, values) || (values[1].data && !is_counter(call, values[1])) ||
         !read_time(call, "since", values[2], &filter.since_ms) ||
         !read_time(call, "until", values[3], &filter.until_ms) ||
         !http_call_page(call, values[4], values[5], PAGE_DEFAULT, &cursor, &limit))

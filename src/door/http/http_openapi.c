@@ -72,7 +72,7 @@ static const struct schema schemas[] = {
             "\"^[^\\\\u0000\\\\u0001][^\\\\u0000]*$\",\"description\":\"An idempotency key; at "
             "most 128 bytes "
             "of UTF-8\"}"},
-    {"Pattern", "{" TEXT_OF("1", "256") ",\"description\":\"A glob pattern: * ? [a-z]; at most 256 "
+    {"Pattern", "{" TEXT_OF("1", "578") ",\"description\":\"A glob pattern: * ? [a-z]; at most 578 "
                                         "bytes of UTF-8\"}"},
     {"EventId", "{\"type\":\"string\",\"pattern\":\"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-"
                 "[0-9a-f]{12}$\"}"},

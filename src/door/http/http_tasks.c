@@ -6,6 +6,7 @@
 #include "door/http/http_door.h"
 #include "door/http/http_handlers.h"
 #include "door/http/http_worker.h"
+#include "flow/check.h"
 #include "flow/desk.h"
 
 #define TASKS_MAX 100u
@@ -76,12 +77,9 @@ void http_audits_start(struct http_call *call)
 
 void http_user_erase(struct http_call *call)
 {
-    if (call->args[0].size > LIMIT_USER_BYTES) {
-        http_call_fail(call, HTTP_PROBLEM_TOO_LONG, "a user has at most %u bytes",
-                       LIMIT_USER_BYTES);
-        return;
-    }
-    start(call, DESK_ERASE, call->args[0], false);
+    struct error error;
+    if (http_call_accept(call, check_user(call->args[0], &error), &error))
+        start(call, DESK_ERASE, call->args[0], false);
 }
 
 /* ---- looking ---- */

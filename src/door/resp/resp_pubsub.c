@@ -12,8 +12,8 @@
 #include "door/resp/resp_handlers.h"
 #include "door/resp/resp_worker.h"
 
-#define SUBSCRIPTIONS_MAX 10000u /* of one client */
-#define CHANNEL_BYTES_MAX 512u
+#define SUBSCRIPTIONS_MAX 10000u              /* of one client */
+#define CHANNEL_BYTES_MAX LIMIT_PATTERN_BYTES /* and of an id, which has less in any case */
 
 struct resp_pubsub {
     struct resp_worker *worker; /* borrowed */
