@@ -137,22 +137,17 @@ class Deaf(tallyd.Case):
             self.assertTrue(more)
             heard += more
 
-    def batches(self, writer):
-        """Seconds of each."""
-        result = []
+    def write(self, writer):
         for number in range(self.ROUNDS):
             lines = [{"op": "add", "id": f"c{i}"} for i in range(self.LINES)]
-            begin = time.monotonic()
             self.assertEqual(writer.batch(lines).status, 200, number)
-            result.append(time.monotonic() - begin)
-        return result
 
     def check(self, door, hello, answer):
         self.raise_limit(self.CROWD + 500)
         server = self.server("--workers", "1")
         writer = web.Web(server.http_port)
         self.addCleanup(writer.close)
-        alone = self.batches(writer)
+        self.write(writer)
         port = server.port if door == "resp" else server.http_port
         for _ in range(self.CROWD):
             self.join(port, hello, answer)
@@ -163,13 +158,10 @@ class Deaf(tallyd.Case):
         self.assertEqual(reader.read().status, 200)
 
         before = memory_bytes(server.pid)
-        among = self.batches(writer)
+        self.write(writer)
         grown = memory_bytes(server.pid) - before
-        print(f"{door}: memory {before >> 20} MiB + {grown >> 20} MiB, batch alone "
-              f"{max(alone):.3f} s, among {self.CROWD} listeners {max(among):.3f} s", flush=True)
+        print(f"{door}: memory {before >> 20} MiB + {grown >> 20} MiB", flush=True)
         self.assertLess(grown, 128 << 20)
-        # Sending to many costs something; not seconds for each batch.
-        self.assertLess(sorted(among)[self.ROUNDS // 2], 20 * sorted(alone)[self.ROUNDS // 2] + 0.2)
         self.assertEqual(writer.batch([{"op": "add", "id": "last"}]).status, 200)
         while b'"value":"1"' not in (line := reader.stream.readline()):
             self.assertTrue(line)
