@@ -3,8 +3,9 @@
  * The real disk (disk_posix.c) and the simulated one of the tests fulfil this
  * contract. Calls block; interrupted and short transfers are continued inside.
  * No errno comes out: ERR_FULL means no space is left (ENOSPC, EDQUOT) or no
- * descriptor (EMFILE, ENFILE: error->code is ERR_NO_FILES then), which may pass; ERR_NOT_FOUND no such file, ERR_EXISTS it is there
- * already, ERR_BUSY it is locked by somebody else, ERR_IO everything else. */
+ * descriptor (EMFILE, ENFILE: error->code is ERR_NO_FILES then), which may pass; ERR_NOT_FOUND no
+ * such file, ERR_EXISTS it is there already, ERR_BUSY it is locked by somebody else, ERR_IO
+ * everything else. */
 #ifndef BASE_DISK_H
 #define BASE_DISK_H
 
