@@ -26,6 +26,7 @@ static int make_folder(void **state)
     config_init(&config);
     snprintf(config.data.text, sizeof(config.data.text), "%s", folder);
     config.resp.port = 0;
+    config.http.port = 0; /* another run of this test may have the usual one */
     config.workers = 2;
     config.segment_size = 1u << 20;
     config.verbosity = MESSAGE_ERROR;
