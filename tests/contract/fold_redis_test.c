@@ -34,7 +34,7 @@ static void let_log_be_down(bool is_down)
 static int begin(void **state)
 {
     (void)state;
-    rig = (struct rig){.real_clock = true};
+    rig = (struct rig){.real_clock = true, .patience = 1};
     rig_open(&rig);
     struct op_create as = {.shards = 8, .policy = POLICY_ROUND_ROBIN};
     assert_int_equal(write_at_last(create("c", &as)).code, ERR_OK);

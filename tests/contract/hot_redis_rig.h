@@ -45,6 +45,7 @@ struct rig {
     const char *prefix;     /* NULL = one of its own; else that of another rig */
     bool real_clock;        /* else it stands at now_ms */
     uint64_t totals_ttl_ms; /* 0 = 5 min */
+    unsigned patience;      /* 0 = 30: nothing is refused because the machine is busy */
     rig_event_fn *see_event;
     void *see_arg;
 
@@ -176,6 +177,7 @@ static inline void rig_start(struct rig *rig)
                                         .totals_ttl_ms =
                                             rig->totals_ttl_ms ? rig->totals_ttl_ms : 300000,
                                         .outbox_max = 100000,
+                                        .patience = rig->patience ? rig->patience : 30,
                                         .serves = true};
     struct error error = {0};
     if (redis_hot_open(&rig->env, &options, &rig->hot, &error))
@@ -241,7 +243,7 @@ static inline void rig_run(struct rig *rig, unsigned worker, struct op *ops, siz
     assert_true(worker < rig->workers);
     hot_run(rig->hot, &batch);
     while (done == 0) {
-        assert_true(bell_wait(&rig->bells[worker], 20000)); /* it does not end */
+        assert_true(bell_wait(&rig->bells[worker], 300000)); /* it does not end */
         hot_collect(rig->hot, worker);
     }
     assert_int_equal(done, 1);

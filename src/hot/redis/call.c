@@ -205,7 +205,7 @@ static void send_on(struct call *call, struct link *link)
 /* There is nobody to send it to, and that will not change in time. */
 static bool is_hopeless(const struct call *call)
 {
-    return !call->may_be_done && cluster_down_ns(call->layer->cluster, call->cell) >= CALL_DOWN_NS;
+    return !call->may_be_done && cluster_is_down(call->layer->cluster, call->cell);
 }
 
 static void try_to_send(struct call *call)

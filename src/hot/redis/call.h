@@ -26,9 +26,6 @@
 struct layer;
 struct link;
 
-/* A server that was not there for so long is not waited for. */
-#define CALL_DOWN_NS UINT64_C(1000000000)
-
 /* On the layer's thread. `reply` is hiredis' and lives during the call; NULL unless ERR_OK or:
  *   ERR_REFUSED      an error of the script itself, in `reply`
  *   ERR_NO_MEMORY    the server is at its limit; nothing was done

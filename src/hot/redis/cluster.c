@@ -17,6 +17,7 @@
 #define TICK_MS       20u
 #define ASK_EVERY_NS  UINT64_C(200000000) /* for the map, when it is in doubt */
 #define ASK_ANYWAY_NS UINT64_C(10000000000)
+#define DOWN_NS       UINT64_C(1000000000) /* a server that was not there for so long */
 #define NOBODY        UINT32_MAX
 
 struct node {
@@ -435,6 +436,11 @@ uint64_t cluster_down_ns(const struct cluster *cluster, unsigned cell)
     if (node != NOBODY)
         return link_down_ns(cluster->nodes[node].link);
     return env_monotonic_ns(cluster->layer->env) - cluster->began_ns;
+}
+
+bool cluster_is_down(const struct cluster *cluster, unsigned cell)
+{
+    return cluster_down_ns(cluster, cell) >= DOWN_NS * cluster->layer->options.patience;
 }
 
 uint64_t cluster_changed_ns(struct cluster *cluster, unsigned cell)

@@ -39,6 +39,9 @@ struct link *cluster_link(struct cluster *cluster, unsigned cell);
 /* For how long the cell has had no server that answers; 0 while it has. */
 uint64_t cluster_down_ns(const struct cluster *cluster, unsigned cell);
 
+/* For so long that nobody waits for it. */
+bool cluster_is_down(const struct cluster *cluster, unsigned cell);
+
 /* Since when the cell has this server, and the connection to it: before that it may have been
  * another process, with other data. Any thread. */
 uint64_t cluster_changed_ns(struct cluster *cluster, unsigned cell);

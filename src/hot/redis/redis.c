@@ -242,6 +242,9 @@ enum err redis_hot_open(struct env *env, const struct redis_hot_options *options
     layer->options = *options;
     if (layer->options.call_timeout_ms == 0)
         layer->options.call_timeout_ms = CALL_TIMEOUT_MS;
+    if (layer->options.patience == 0)
+        layer->options.patience = 1;
+    layer->options.call_timeout_ms *= layer->options.patience;
     slots_tags_make(&layer->tags);
     name_node(layer);
     enum err err = make_parts(layer, error);

@@ -28,6 +28,7 @@ struct redis_hot_options {
     uint64_t totals_ttl_ms;   /* a total of something spread is worth nothing after this */
     uint64_t outbox_max;      /* entries in the outbox of a cell; past it writes are ERR_BUSY */
     uint64_t call_timeout_ms; /* of one try; 0 = the usual */
+    unsigned patience;        /* ops and calls wait so many times as long; 0 = once */
     bool serves;              /* false: an aggregating node, which only opens cells and relays */
 };
 

@@ -124,7 +124,8 @@ void run_refuse(struct runs *runs, struct op *op)
 
 static bool is_in_trouble(const struct run_cell *cell, uint64_t now)
 {
-    return cell->trouble_ns != 0 && now - cell->trouble_ns >= TROUBLE_NS;
+    return cell->trouble_ns != 0 &&
+           now - cell->trouble_ns >= TROUBLE_NS * cell->runs->layer->options.patience;
 }
 
 static bool needs_memory(const struct op *op)
@@ -136,7 +137,7 @@ static void enqueue(struct runs *runs, struct op *op, uint64_t now)
 {
     struct run_cell *cell = &runs->cells[op->cell];
     if (runs->is_shut || is_in_trouble(cell, now) ||
-        cluster_down_ns(runs->layer->cluster, op->cell) >= CALL_DOWN_NS) {
+        cluster_is_down(runs->layer->cluster, op->cell)) {
         run_refuse(runs, op);
         return;
     }
@@ -185,8 +186,8 @@ void runs_again(struct layer *layer, struct op *op)
     assert(layer_is_own_thread(layer));
 
     uint64_t now = run_now_ns(layer->runs);
-    uint64_t patience_ns = layer->runs->is_hurried ? RUN_HURRY_NS : RUN_PATIENCE_NS;
-    if (now - run_began_ns(op) > patience_ns)
+    uint64_t patience_ns = RUN_PATIENCE_NS * layer->options.patience;
+    if (now - run_began_ns(op) > (layer->runs->is_hurried ? RUN_HURRY_NS : patience_ns))
         run_refuse(layer->runs, op);
     else
         run_dispatch(layer->runs, op, now);
@@ -291,7 +292,7 @@ static void start_call(struct run_cell *cell)
         cell->part_count = groups_make(cell->runs->groups, &cell->call, &cell->queue, cell->parts);
     cell->is_calling = true;
     cell->called_ns = run_now_ns(cell->runs);
-    call_start(&cell->call, CALL_MS, run_call_ended, cell);
+    call_start(&cell->call, CALL_MS * cell->runs->layer->options.patience, run_call_ended, cell);
 }
 
 void run_note_trouble(struct run_cell *cell)
@@ -369,7 +370,8 @@ static void ring(void *arg)
     uint64_t now = run_now_ns(runs);
     for (unsigned i = 0; i < LIMIT_CELLS && !runs->is_shut; i++) {
         struct run_cell *cell = &runs->cells[i];
-        if (cell->is_calling && cell->trouble_ns == 0 && now - cell->called_ns > SLOW_NS)
+        if (cell->is_calling && cell->trouble_ns == 0 && 
+            now - cell->called_ns > SLOW_NS * runs->layer->options.patience)
             cell->trouble_ns = cell->called_ns; /* who comes now does not wait for its end */
         if (cell->trouble_ns == 0)
             continue;

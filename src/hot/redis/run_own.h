@@ -88,6 +88,7 @@ static inline uint64_t run_began_ns(const struct op *op)
 static inline uint64_t run_patience_ns(const struct runs *runs, const struct op *op)
 {
     uint64_t patience_ns = run_op_writes(op) ? RUN_PATIENCE_NS : RUN_READ_NS;
+    patience_ns *= runs->layer->options.patience;
     return runs->is_hurried && patience_ns > RUN_HURRY_NS ? RUN_HURRY_NS : patience_ns;
 }
 
