@@ -245,8 +245,9 @@ struct store_ops {
                      struct error *error);
 
     /* The audit: puts a count right by `by`, or the members of an item from scratch (the
-     * counts stay as they are), and writes down why. ERR_NOT_FOUND; ERR_BUSY: the row is of
-     * another incarnation by now. */
+     * counts stay as they are), and writes down why, unless `text` is empty. A counter is no more
+     * wrong then; an item's row is wrong until it is mended by 0 and without a kind, as the last
+     * of it. ERR_NOT_FOUND; ERR_BUSY: the row is of another incarnation by now. */
     enum err (*mend)(struct store *store, struct slice id, uint32_t incarnation, struct slice kind,
                      const struct number *by, struct slice text, int64_t now_ms,
                      struct error *error);
