@@ -95,7 +95,7 @@ struct store_batch {
     size_t key_count;
     const struct store_poison *poison;
     size_t poison_count;
-    const struct event *repairs; /* EVENT_REPAIR, to be written to the audit trail */
+    const struct event *repairs; /* EVENT_REPAIR of memory, to be written to the audit trail */
     size_t repair_count;
     struct log_position
         before; /* where the store must be now, else ERR_INVALID: another has been here */

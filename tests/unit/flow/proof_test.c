@@ -252,7 +252,11 @@ TEST(a_row_has_a_sum_again_only_when_all_of_it_is_right)
     pipe_free(pipe);
 }
 
-#define REPAIRS "SELECT count(*) FROM audit_trail WHERE what = 'repair'"
+static int64_t repairs(struct pipe *pipe)
+{
+    pipe_settle(pipe); /* the events of repairs have been seen as well */
+    return store_number(pipe, "SELECT count(*) FROM audit_trail WHERE what = 'repair'");
+}
 
 /* Nobody finds the row wrong between its value and its sum, and the trail speaks of one fault. */
 TEST(a_fault_of_a_row_is_put_right_and_written_down_once)
@@ -260,18 +264,18 @@ TEST(a_fault_of_a_row_is_put_right_and_written_down_once)
     struct pipe *pipe = pipe_with_counts(30);
     pipe_sql(pipe, "UPDATE entries SET value = 7 WHERE id = 'views'");
     assert_int_equal(audit(pipe, true).found, 1);
-    assert_int_equal(store_number(pipe, REPAIRS), 1);
+    assert_int_equal(repairs(pipe), 1);
 
     pipe_sql(pipe, "UPDATE entries SET counts = '{\"like\":21,\"dislike\":11}' "
                    "WHERE id = 'video1'");
     assert_int_equal(audit(pipe, true).found, 2); /* two counts, of one row */
-    assert_int_equal(store_number(pipe, REPAIRS), 3);
+    assert_int_equal(repairs(pipe), 3);
 
     pipe_sql(pipe, WRONG_SUM);
     assert_int_equal(audit(pipe, true).found, 0);
-    assert_int_equal(store_number(pipe, REPAIRS), 4);
+    assert_int_equal(repairs(pipe), 4);
     assert_int_equal(audit(pipe, true).found, 0);
-    assert_int_equal(store_number(pipe, REPAIRS), 4);
+    assert_int_equal(repairs(pipe), 4);
     pipe_reopen(pipe);
     assert_int_equal(cold_value(pipe, "views"), 100); /* at once: the sums are right as well */
     assert_int_equal(cold_value(pipe, "video1/like"), 20);
