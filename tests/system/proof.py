@@ -276,6 +276,7 @@ class Injected(ProofCase):
 
     def assert_repaired(self, target, *amounts):
         """A fault is put right once, and written down once: in the log and in the trail."""
+        self.wait_saved(self.tallyd, self.connection)
         events = self.all_pages(self.connection, "COUNTER.EVENTS", target)
         self.assertEqual(sorted(event["delta"] for event in events if event["type"] == "repair"),
                          sorted(amounts))
@@ -431,7 +432,8 @@ class Erasure(ProofCase):
                              ("LIKE", f"item{i}", str(i)),
                              ("DISLIKE", f"item{i}", "bob", "ID", f"bob-{user}-{i}"),
                              ("COUNTER.ADD", "places", "1", "REGION", user),
-                             ("COUNTER.ADD", f"counter{i}", "1", "ID", f"{user}-{i}")]
+                             ("COUNTER.ADD", f"counter{i}", "1", "ID", f"{user}-{i}"),
+                             ("COUNTER.ADD", "glued", "1", "ID", f"like{user}x{i}")]
                 if i % 3 == 0:
                     commands.append(("DISLIKE", f"item{i}", user))
                 if i % 5 == 0:
