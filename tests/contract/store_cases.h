@@ -1263,6 +1263,57 @@ TEST(an_erased_user_leaves_no_name_behind)
         ERR_OK);
 }
 
+struct pending {
+    size_t count;
+    char texts[2][64]; /* "id key" */
+};
+
+static void keep_pending(void *arg, const struct state_target *target)
+{
+    struct pending *pending = arg;
+    pending->count = target->pending_count;
+    for (size_t i = 0; i < target->pending_count && i < 2; i++)
+        snprintf(pending->texts[i], sizeof(pending->texts[i]), "%.*s %.*s",
+                 SLICE_ARGS(target->pending[i].id), SLICE_ARGS(target->pending[i].key));
+}
+
+/* Its key names the user. Its id may, too, and is what the change is about. */
+TEST(what_waits_loses_an_erased_user_from_its_keys_and_keeps_its_id)
+{
+    form->refuse(rig->folder, "bad%", "ABORT");
+    struct store_unit *unit = rig_unit(rig, "bad-ann-7-a", false);
+    struct event event = {.type = EVENT_ADD,
+                          .id = unit->id,
+                          .amount = number_of(1),
+                          .key = SLICE("like7x2"),
+                          .answer = {.changed = true, .value = number_of(1)}};
+    rig_event(rig, unit, &event);
+    event.key = SLICE("likeann2");
+    rig_event(rig, unit, &event);
+    unit->delta = number_of(2);
+    rig_apply_ok(rig);
+    assert_true(form->holds(rig->folder, "like7x2"));
+    assert_true(form->holds(rig->folder, "likeann2"));
+    uint64_t rows;
+    static const char *const users[] = {"7", "ann", "a"};
+    for (unsigned i = 0; i < 3; i++)
+        assert_int_equal(store_erase(rig->store, slice_of(users[i]), SLICE("erased-1"), rig->now_ms,
+                                     &rows, NULL),
+                         ERR_OK);
+    assert_false(form->holds(rig->folder, "like7x2"));
+    assert_false(form->holds(rig->folder, "likeann2"));
+    struct pending pending = {0};
+    assert_int_equal(store_load(rig->reader, SLICE("bad-ann-7-a"), keep_pending, &pending, NULL),
+                     ERR_OK);
+    assert_int_equal(pending.count, 2);
+    assert_string_equal(pending.texts[0], "bad-ann-7-a ~~~~~~~");
+    assert_string_equal(pending.texts[1], "bad-ann-7-a ~~~~~~~~");
+    form->accept(rig->folder);
+    rig->now_ms += 1000;
+    assert_string_equal(retry_due(), "bad-ann-7-a success");
+    assert_string_equal(rig_load(rig, "bad-ann-7-a"), "bad-ann-7-a value=2");
+}
+
 /* Memory may know the name still, and its number: they come back together. */
 TEST(an_erased_user_who_comes_back_is_one_user)
 {
@@ -1413,6 +1464,7 @@ static inline int store_suite(const struct form *of)
         CASE(repairs_and_notes_stand_in_the_audit_trail),
         CASE(bases_add_up),
         CASE(an_erased_user_leaves_no_name_behind),
+        CASE(what_waits_loses_an_erased_user_from_its_keys_and_keeps_its_id),
         CASE(an_erased_user_who_comes_back_is_one_user),
         CASE(no_copy_of_an_erased_name_is_left_between_the_rows),
         CASE(an_erased_numeric_user_has_a_stub_in_the_history),
