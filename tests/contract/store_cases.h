@@ -578,6 +578,33 @@ static void fail_for_good(void)
     }
 }
 
+/* What is given up is taken off by its delta: the audit would put the count "right" by another. */
+TEST(the_delta_of_what_waits_or_is_given_up_cannot_be_edited)
+{
+    if (!form->takes)
+        return;
+    form->refuse(rig->folder, "bad%", "ABORT");
+    rig_add(rig, "bad", 7);
+    rig_apply_ok(rig);
+    assert_false(form->takes(rig->folder, "UPDATE count_events SET delta='5'"));
+    fail_for_good();
+    assert_string_equal(lives(), "bad 7 FAILED 5");
+    assert_false(form->takes(rig->folder, "UPDATE count_events SET delta='5'"));
+    assert_false(form->takes(rig->folder, "UPDATE count_events SET id='other'"));
+    assert_false(form->takes(rig->folder, "UPDATE dead_letters SET delta='5'"));
+    assert_false(form->takes(rig->folder, "UPDATE dead_letters SET id='other'"));
+    uint64_t count;
+    assert_int_equal(store_discard(rig->store, NULL, rig->now_ms, &count, NULL), ERR_OK);
+    assert_int_equal(count, 1);
+    assert_string_equal(lives(), "bad 7 DISCARDED 5");
+    struct number sum;
+    struct number discarded;
+    struct log_position position;
+    assert_int_equal(store_base(rig->reader, SLICE("bad"), &sum, &discarded, &position, NULL),
+                     ERR_OK);
+    assert_int_equal(discarded.small, 7);
+}
+
 TEST(a_letter_that_only_adds_holds_nobody_back_and_others_do)
 {
     form->refuse(rig->folder, "bad%", "ABORT");
@@ -1439,6 +1466,7 @@ static inline int store_suite(const struct form *of)
         CASE(a_retry_that_is_taken_is_a_success_and_counts_once),
         CASE(a_success_has_no_reason_also_when_it_was_refused_before),
         CASE(states_transitions_and_deltas_that_cannot_be_are_refused),
+        CASE(the_delta_of_what_waits_or_is_given_up_cannot_be_edited),
         CASE(units_of_one_id_keep_their_order),
         CASE(a_letter_that_only_adds_holds_nobody_back_and_others_do),
         CASE(what_was_discarded_goes_with_what_is_deleted),
