@@ -658,15 +658,24 @@ static void erase_event(char *head, const struct event *event)
     }
 }
 
-static bool is_in_word(unsigned char byte)
+static bool is_letter(unsigned char byte)
 {
-    return byte >= 0x80 || (byte >= '0' && byte <= '9') || (byte >= 'a' && byte <= 'z') ||
-           (byte >= 'A' && byte <= 'Z');
+    return byte >= 0x80 || (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z');
+}
+
+/* Two letters, or two digits: "like7" is a word and a number. */
+static bool is_one_word(char one, char next)
+{
+    unsigned char a = (unsigned char)one;
+    unsigned char b = (unsigned char)next;
+    bool is_digit = a >= '0' && a <= '9' && b >= '0' && b <= '9';
+    return is_digit || (is_letter(a) && is_letter(b));
 }
 
 /* Is the name in the text? Whoever makes keys may glue it to anything ("likebob2"), and a key that
  * goes in vain costs nothing, since the store has its hash. But a number, or a name of a letter or
- * two, is in nearly all keys by chance: those count as words only, "v-7-1" and not "v-17-1". */
+ * two, is in nearly all keys by chance: those count as whole words or numbers only, "v-7-1" and
+ * "like7x2", and not "v-17-1". */
 static bool names(struct slice text, struct slice user)
 {
     uint32_t number;
@@ -678,8 +687,9 @@ static bool names(struct slice text, struct slice user)
         if (memcmp(text.data + at, user.data, user.size) != 0)
             continue;
         size_t behind = at + user.size;
-        bool is_front = at == 0 || !is_in_word((unsigned char)text.data[at - 1]);
-        bool is_back = behind == text.size || !is_in_word((unsigned char)text.data[behind]);
+        bool is_front = at == 0 || !is_one_word(text.data[at - 1], text.data[at]);
+        bool is_back =
+            behind == text.size || !is_one_word(text.data[behind - 1], text.data[behind]);
         if (is_front && is_back)
             return true;
     }

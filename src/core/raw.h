@@ -38,8 +38,8 @@ static inline bool raw_next(struct slice *raw, struct slice *ret_section)
     return true;
 }
 
-/* Takes a user out, in place. What cannot be read has no users, only bytes: those that look like
- * the name are overwritten. */
+/* Takes a user out, in place; ids stay. What cannot be read has no users, only bytes: those that
+ * look like the name are overwritten. */
 void raw_erase(struct buffer *raw, struct slice user);
 
 #endif

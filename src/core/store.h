@@ -95,7 +95,7 @@ struct store_batch {
     size_t key_count;
     const struct store_poison *poison;
     size_t poison_count;
-    const struct event *repairs; /* EVENT_REPAIR, to be written to the audit trail */
+    const struct event *repairs; /* EVENT_REPAIR of memory, to be written to the audit trail */
     size_t repair_count;
     struct log_position
         before; /* where the store must be now, else ERR_INVALID: another has been here */
@@ -245,8 +245,9 @@ struct store_ops {
                      struct error *error);
 
     /* The audit: puts a count right by `by`, or the members of an item from scratch (the
-     * counts stay as they are), and writes down why. ERR_NOT_FOUND; ERR_BUSY: the row is of
-     * another incarnation by now. */
+     * counts stay as they are), and writes down why, unless `text` is empty. A counter is no more
+     * wrong then; an item's row is wrong until it is mended by 0 and without a kind, as the last
+     * of it. ERR_NOT_FOUND; ERR_BUSY: the row is of another incarnation by now. */
     enum err (*mend)(struct store *store, struct slice id, uint32_t incarnation, struct slice kind,
                      const struct number *by, struct slice text, int64_t now_ms,
                      struct error *error);

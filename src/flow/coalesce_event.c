@@ -102,6 +102,12 @@ static void add_key(struct coalesce *c, const struct event *event)
     };
 }
 
+/* The store wrote that down itself, together with the repair. */
+static bool is_of_store(const struct event *repair)
+{
+    return repair->place == PLACE_STORE || repair->place == PLACE_STORE_MEMBERS;
+}
+
 void coalesce_take_event(struct coalesce *c, struct event *event, struct slice bytes)
 {
     c->events++;
@@ -110,6 +116,10 @@ void coalesce_take_event(struct coalesce *c, struct event *event, struct slice b
     c->last_ms = event->time_ms;
     if (event->key.size > 0 && !event->erased && !c->takes_all)
         add_key(c, event);
+    if (event->type == EVENT_REPAIR && is_of_store(event)) {
+        event_done(event);
+        return;
+    }
     if (event->type == EVENT_REPAIR) {
         COALESCE_GROW(c->repairs, c->repair_room, c->repair_count);
         c->repairs[c->repair_count++] = *event;

@@ -90,32 +90,40 @@ static enum err judge(struct proof *proof, struct sight *sight, sight_fn *differ
         sight->is_right = differs(proof, sight, &by, arg);
     else
         sight->is_right = is_zero && !sight->waits;
+    sight->is_mended = is_wrong && sight->is_right;
     number_done(&by);
     return err;
 }
 
 /* What of a row is looked at stands together. */
-static size_t end_of_row(const struct sights *sights, size_t from, bool *ret_is_right)
+static size_t end_of_row(const struct sights *sights, size_t from, bool *ret_is_right,
+                         bool *ret_is_mended)
 {
     size_t end = from;
     *ret_is_right = true;
+    *ret_is_mended = false;
     for (; end < sights->count && is_of_store(&sights->list[end]) &&
            sights->list[end].id.data == sights->list[from].id.data;
-         end++)
+         end++) {
         *ret_is_right = *ret_is_right && sights->list[end].is_right;
+        *ret_is_mended = *ret_is_mended || sights->list[end].is_mended;
+    }
     return end;
 }
 
-/* The sum speaks for all of a row, and is written when all that was looked at is right. */
+/* The sum speaks for all of a row, and is written when all that was looked at is right. That of a
+ * counter was written together with its value. */
 static void sum_rows_anew(const struct proof *proof, const struct sights *sights)
 {
     for (size_t i = 0, end; i < sights->count; i = end) {
+        const struct sight *sight = &sights->list[i];
         bool is_right;
-        end = end_of_row(sights, i, &is_right);
+        bool is_mended;
+        end = end_of_row(sights, i, &is_right, &is_mended);
         if (end == i)
             end++;
-        else if (sights->list[i].is_wrong && is_right)
-            sight_sum_anew(proof, &sights->list[i]);
+        else if (sight->is_wrong && is_right && !(is_mended && sight->kind == KIND_NONE))
+            sight_sum_anew(proof, sight, !is_mended);
     }
 }
 

@@ -72,16 +72,17 @@ static void tell(struct proof *proof, const struct sight *sight, const char *lin
         work_found(proof->seat, proof->work, line);
 }
 
-void sight_sum_anew(const struct proof *proof, const struct sight *sight)
+void sight_sum_anew(const struct proof *proof, const struct sight *sight, bool is_recorded)
 {
     struct number nothing = number_of(0);
     struct sight row = {.id = sight->id, .place = PLACE_STORE, .record = sight->record};
     char id[160];
     struct error error = {.text = ""};
     message_quote(id, sizeof(id), sight->id);
-    enum err err =
-        sight_mend(proof, &row, &nothing,
-                   SLICE("its counts agree with the log, and its checksum did not"), &error);
+    struct slice text = is_recorded
+                            ? SLICE("its counts agree with the log, and its checksum did not")
+                            : SLICE("");
+    enum err err = sight_mend(proof, &row, &nothing, text, &error);
     if (err && err != ERR_BUSY && err != ERR_NOT_FOUND)
         message_error("the checksum of a row could not be put right id=%s reason=\"%s\"", id,
                       error.text[0] ? error.text : err_meaning(err));

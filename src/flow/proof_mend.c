@@ -120,7 +120,7 @@ enum err sight_mend(const struct proof *proof, const struct sight *sight, const 
                     struct slice text, struct error *error)
 {
     enum err err = mend_place(proof, sight, by, text, error);
-    if (!err)
+    if (!err && text.size > 0)
         write_repair(proof, sight, by);
     return err;
 }

@@ -28,6 +28,7 @@ struct sight {
     bool is_wrong;   /* in the store: the row's sum is not that of what stands there */
     bool waits;      /* the store lacked units of the id then, which it had refused */
     bool is_right;   /* when it was judged, or since it was mended */
+    bool is_mended;  /* and it was not when it was judged */
 };
 
 struct sights {
@@ -95,10 +96,12 @@ struct slice sight_count_id(const struct desk *desk, const struct sight *sight, 
 /* Tells of it, and mends it, as the proof was asked to. True: it is right now. */
 bool sight_deal_with(struct proof *proof, const struct sight *sight, const struct number *by);
 
-/* All of a row is right but its sum, which is written anew. `sight`: any of the row. */
-void sight_sum_anew(const struct proof *proof, const struct sight *sight);
+/* All of a row is right but its sum, which is written anew. `sight`: any of the row. This is a
+ * repair of its own only if `is_recorded`, and else the end of one that was written down. */
+void sight_sum_anew(const struct proof *proof, const struct sight *sight, bool is_recorded);
 
-/* Adds what is short, and writes that into the log. `text` is for the store's audit trail.
+/* Adds what is short, and writes that into the log. `text` is for the store's audit trail; if it is
+ * empty, nothing is written down in either.
  * ERR_BUSY or ERR_NOT_FOUND: it is not the one any more that was looked at. */
 enum err sight_mend(const struct proof *proof, const struct sight *sight, const struct number *by,
                     struct slice text, struct error *error);

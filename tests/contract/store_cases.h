@@ -578,6 +578,33 @@ static void fail_for_good(void)
     }
 }
 
+/* What is given up is taken off by its delta: the audit would put the count "right" by another. */
+TEST(the_delta_of_what_waits_or_is_given_up_cannot_be_edited)
+{
+    if (!form->takes)
+        return;
+    form->refuse(rig->folder, "bad%", "ABORT");
+    rig_add(rig, "bad", 7);
+    rig_apply_ok(rig);
+    assert_false(form->takes(rig->folder, "UPDATE count_events SET delta='5'"));
+    fail_for_good();
+    assert_string_equal(lives(), "bad 7 FAILED 5");
+    assert_false(form->takes(rig->folder, "UPDATE count_events SET delta='5'"));
+    assert_false(form->takes(rig->folder, "UPDATE count_events SET id='other'"));
+    assert_false(form->takes(rig->folder, "UPDATE dead_letters SET delta='5'"));
+    assert_false(form->takes(rig->folder, "UPDATE dead_letters SET id='other'"));
+    uint64_t count;
+    assert_int_equal(store_discard(rig->store, NULL, rig->now_ms, &count, NULL), ERR_OK);
+    assert_int_equal(count, 1);
+    assert_string_equal(lives(), "bad 7 DISCARDED 5");
+    struct number sum;
+    struct number discarded;
+    struct log_position position;
+    assert_int_equal(store_base(rig->reader, SLICE("bad"), &sum, &discarded, &position, NULL),
+                     ERR_OK);
+    assert_int_equal(discarded.small, 7);
+}
+
 TEST(a_letter_that_only_adds_holds_nobody_back_and_others_do)
 {
     form->refuse(rig->folder, "bad%", "ABORT");
@@ -1263,6 +1290,57 @@ TEST(an_erased_user_leaves_no_name_behind)
         ERR_OK);
 }
 
+struct pending {
+    size_t count;
+    char texts[2][64]; /* "id key" */
+};
+
+static void keep_pending(void *arg, const struct state_target *target)
+{
+    struct pending *pending = arg;
+    pending->count = target->pending_count;
+    for (size_t i = 0; i < target->pending_count && i < 2; i++)
+        snprintf(pending->texts[i], sizeof(pending->texts[i]), "%.*s %.*s",
+                 SLICE_ARGS(target->pending[i].id), SLICE_ARGS(target->pending[i].key));
+}
+
+/* Its key names the user. Its id may, too, and is what the change is about. */
+TEST(what_waits_loses_an_erased_user_from_its_keys_and_keeps_its_id)
+{
+    form->refuse(rig->folder, "bad%", "ABORT");
+    struct store_unit *unit = rig_unit(rig, "bad-ann-7-a", false);
+    struct event event = {.type = EVENT_ADD,
+                          .id = unit->id,
+                          .amount = number_of(1),
+                          .key = SLICE("like7x2"),
+                          .answer = {.changed = true, .value = number_of(1)}};
+    rig_event(rig, unit, &event);
+    event.key = SLICE("likeann2");
+    rig_event(rig, unit, &event);
+    unit->delta = number_of(2);
+    rig_apply_ok(rig);
+    assert_true(form->holds(rig->folder, "like7x2"));
+    assert_true(form->holds(rig->folder, "likeann2"));
+    uint64_t rows;
+    static const char *const users[] = {"7", "ann", "a"};
+    for (unsigned i = 0; i < 3; i++)
+        assert_int_equal(store_erase(rig->store, slice_of(users[i]), SLICE("erased-1"), rig->now_ms,
+                                     &rows, NULL),
+                         ERR_OK);
+    assert_false(form->holds(rig->folder, "like7x2"));
+    assert_false(form->holds(rig->folder, "likeann2"));
+    struct pending pending = {0};
+    assert_int_equal(store_load(rig->reader, SLICE("bad-ann-7-a"), keep_pending, &pending, NULL),
+                     ERR_OK);
+    assert_int_equal(pending.count, 2);
+    assert_string_equal(pending.texts[0], "bad-ann-7-a ~~~~~~~");
+    assert_string_equal(pending.texts[1], "bad-ann-7-a ~~~~~~~~");
+    form->accept(rig->folder);
+    rig->now_ms += 1000;
+    assert_string_equal(retry_due(), "bad-ann-7-a success");
+    assert_string_equal(rig_load(rig, "bad-ann-7-a"), "bad-ann-7-a value=2");
+}
+
 /* Memory may know the name still, and its number: they come back together. */
 TEST(an_erased_user_who_comes_back_is_one_user)
 {
@@ -1388,6 +1466,7 @@ static inline int store_suite(const struct form *of)
         CASE(a_retry_that_is_taken_is_a_success_and_counts_once),
         CASE(a_success_has_no_reason_also_when_it_was_refused_before),
         CASE(states_transitions_and_deltas_that_cannot_be_are_refused),
+        CASE(the_delta_of_what_waits_or_is_given_up_cannot_be_edited),
         CASE(units_of_one_id_keep_their_order),
         CASE(a_letter_that_only_adds_holds_nobody_back_and_others_do),
         CASE(what_was_discarded_goes_with_what_is_deleted),
@@ -1413,6 +1492,7 @@ static inline int store_suite(const struct form *of)
         CASE(repairs_and_notes_stand_in_the_audit_trail),
         CASE(bases_add_up),
         CASE(an_erased_user_leaves_no_name_behind),
+        CASE(what_waits_loses_an_erased_user_from_its_keys_and_keeps_its_id),
         CASE(an_erased_user_who_comes_back_is_one_user),
         CASE(no_copy_of_an_erased_name_is_left_between_the_rows),
         CASE(an_erased_numeric_user_has_a_stub_in_the_history),

@@ -274,6 +274,16 @@ class Injected(ProofCase):
         words = line.split('"')  # id="views" place="hot" is=1 ought=2
         return words[1], words[3]
 
+    def assert_repaired(self, target, *amounts):
+        """A fault is put right once, and written down once: in the log and in the trail."""
+        self.wait_saved(self.tallyd, self.connection)
+        events = self.all_pages(self.connection, "COUNTER.EVENTS", target)
+        self.assertEqual(sorted(event["delta"] for event in events if event["type"] == "repair"),
+                         sorted(amounts))
+        trail = self.all_pages(self.connection, "AUDITS")
+        self.assertEqual(
+            [row["id"] for row in trail if row["what"] == "repair"], [target] * len(amounts))
+
     def assert_right(self):
         """Everything is what was written, in memory and when it is loaded again."""
         for _ in range(2):
@@ -308,9 +318,7 @@ class Injected(ProofCase):
         self.assertEqual(self.value(self.tallyd, "views"), 1005)
         self.audit(("views", "store"))
         self.assertEqual(self.value(self.tallyd, "views"), 1000)
-        repairs = [event for event in self.all_pages(self.connection, "COUNTER.EVENTS", "views")
-                   if event["type"] == "repair"]
-        self.assertEqual(len(repairs), 1)
+        self.assert_repaired("views", -5)
         self.assertEqual(self.recount(self.connection, "views")["recount"], 1000)
         self.assert_right()
 
@@ -325,6 +333,17 @@ class Injected(ProofCase):
         self.inject("UPDATE entries SET counts = '{\"like\":90,\"dislike\":101}' "
                     "WHERE id = 'video1'")
         self.audit(("video1/like", "store"), ("video1/dislike", "store"))
+        self.assert_repaired("video1", 10, -1)
+        self.assert_right()
+
+    def test_a_row_of_which_only_the_sum_is_wrong(self):
+        self.prepare()
+        self.inject("UPDATE entries SET sum = sum + 1 WHERE id = 'views'")
+        self.audit(repair="no")
+        self.audit()
+        self.assert_repaired("views", 0)
+        self.audit()
+        self.assert_repaired("views", 0)
         self.assert_right()
 
     def test_the_members_of_an_item(self):
@@ -413,7 +432,8 @@ class Erasure(ProofCase):
                              ("LIKE", f"item{i}", str(i)),
                              ("DISLIKE", f"item{i}", "bob", "ID", f"bob-{user}-{i}"),
                              ("COUNTER.ADD", "places", "1", "REGION", user),
-                             ("COUNTER.ADD", f"counter{i}", "1", "ID", f"{user}-{i}")]
+                             ("COUNTER.ADD", f"counter{i}", "1", "ID", f"{user}-{i}"),
+                             ("COUNTER.ADD", "glued", "1", "ID", f"like{user}x{i}")]
                 if i % 3 == 0:
                     commands.append(("DISLIKE", f"item{i}", user))
                 if i % 5 == 0:

@@ -96,7 +96,7 @@ class Case(deployment.Case):
         self.assertIn(f'place="{place}"', str(task), task)
 
     def assert_repaired(self, pattern):
-        """An audit puts one place right, and the trail says so: drift, repair, and its event."""
+        """An audit puts one place right, and the trail says so: drift, repair."""
         task = self.task("AUDIT", pattern, "REPAIR", "yes")
         self.assertEqual((task["state"], task["drifts"]), ("done", 1), task)
         self.assertIn("1 put right", task["text"])

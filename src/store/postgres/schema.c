@@ -171,6 +171,23 @@ static const char *const steps[] = {
     "  EXECUTE FUNCTION applied_done();",
     /* 4: when the last event of an origin was written that is in here; 0 = not known */
     "ALTER TABLE origins ADD COLUMN applied_ms bigint NOT NULL DEFAULT 0;",
+    /* 5: a delta is written when its unit is added, and when it is applied; what is given up is
+     * taken off the count by it, and the audit believes that */
+    "CREATE OR REPLACE FUNCTION count_events_move() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+    "  IF NEW.state <> OLD.state AND (OLD.state, NEW.state) NOT IN"
+    "    ((0, 1), (0, 2), (1, 2), (1, 3), (3, 1), (3, 4)) THEN"
+    "    RAISE EXCEPTION 'count_events: there is no such transition'"
+    "      USING ERRCODE = 'check_violation'; END IF;"
+    "  IF (NEW.event_id, NEW.id, NEW.events) IS DISTINCT FROM (OLD.event_id, OLD.id, OLD.events)"
+    "    OR (NEW.delta IS DISTINCT FROM OLD.delta AND (OLD.state IN (2, 4) OR NEW.state <> 2)) THEN"
+    "    RAISE EXCEPTION 'count_events: what a unit does, does not change'"
+    "      USING ERRCODE = 'check_violation'; END IF;"
+    "  RETURN NEW; END $$;"
+    "CREATE FUNCTION dead_letters_stay() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+    "  RAISE EXCEPTION 'dead_letters: what a unit does, does not change'"
+    "    USING ERRCODE = 'check_violation'; END $$;"
+    "CREATE TRIGGER dead_letters_stay BEFORE UPDATE OF event_id, id, delta ON dead_letters"
+    "  FOR EACH ROW EXECUTE FUNCTION dead_letters_stay();",
 };
 #define STEP_COUNT ((int)(sizeof(steps) / sizeof(steps[0])))
 

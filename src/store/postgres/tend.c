@@ -167,8 +167,9 @@ static enum err lock_live(struct postgres_store *store, struct slice id, struct 
 
 static enum err end_mend(struct postgres_store *store, const struct mend *call, struct error *error)
 {
-    enum err err =
-        postgres_audit_add(store, call->now_ms, SLICE("repair"), call->id, call->text, error);
+    enum err err = ERR_OK;
+    if (call->text.size > 0)
+        err = postgres_audit_add(store, call->now_ms, SLICE("repair"), call->id, call->text, error);
     return err ? err : postgres_write_totals(store, error);
 }
 

@@ -171,6 +171,15 @@ static const char *const steps[] = {
     /* 2: a sum over what hot state is loaded from, and states that there are */
     "ALTER TABLE entries ADD COLUMN sum INTEGER;" /* NULL: from before there were sums */
     COUNT_EVENTS_ARE_CHECKED,
+    /* 3: a delta is written when its unit is added, and when it is applied; what is given up is
+     * taken off the count by it, and the audit believes that */
+    "DROP TRIGGER count_events_done;"
+    "CREATE TRIGGER count_events_done BEFORE UPDATE OF event_id, id, delta, events"
+    "  ON count_events WHEN OLD.state IN (2, 4) OR NEW.state <> 2 OR"
+    "    (NEW.event_id, NEW.id, NEW.events) IS NOT (OLD.event_id, OLD.id, OLD.events)"
+    "  BEGIN SELECT RAISE(ABORT, 'count_events: what a unit does, does not change'); END;"
+    "CREATE TRIGGER dead_letters_stay BEFORE UPDATE OF event_id, id, delta ON dead_letters"
+    "  BEGIN SELECT RAISE(ABORT, 'dead_letters: what a unit does, does not change'); END;",
 };
 #define STEP_COUNT ((int)(sizeof(steps) / sizeof(steps[0])))
 

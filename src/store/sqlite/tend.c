@@ -163,6 +163,7 @@ static enum err sum_anew(struct sqlite_store *store, struct entry *entry, sqlite
     return err;
 }
 
+/* Its value is all that a counter has: with that its row is right, for whoever loads it next. */
 static enum err mend_counter(struct sqlite_store *store, struct entry *entry,
                              sqlite3_stmt *statement, const struct number *by, struct error *error)
 {
@@ -171,6 +172,7 @@ static enum err mend_counter(struct sqlite_store *store, struct entry *entry,
     if (db_number(statement, 5, &entry->value))
         entry->value = number_of(0);
     number_add(&entry->value, by);
+    entry->is_wrong = false;
     enum err err = entry_write(store, entry, error);
     number_done(&entry->value);
     return err;
@@ -213,7 +215,7 @@ static enum err end_mend(struct sqlite_store *store, const struct state_mark *be
                          struct slice id, struct slice text, int64_t now_ms, enum err err,
                          struct error *error)
 {
-    if (!err)
+    if (!err && text.size > 0)
         err = audit_add(store, now_ms, SLICE("repair"), id, text, error);
     if (!err)
         err = store_write_mark(store, before, now_ms, error);

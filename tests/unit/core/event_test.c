@@ -666,6 +666,15 @@ TEST(keys_that_name_an_erased_user_are_erased_too)
     assert_true(is_key_erased("like:ann", "ann"));
     assert_true(is_key_erased("annabel/ann/1", "ann"));
     assert_true(is_key_erased("v-7-1", "7"));
+    assert_true(is_key_erased("like7x2", "7"));
+    assert_true(is_key_erased("7", "7"));
+    assert_true(is_key_erased("17like7", "7"));
+    assert_true(is_key_erased("like4711", "4711"));
+    assert_true(is_key_erased("likebob2", "bob"));
+    assert_true(is_key_erased("like2bob2", "bob"));
+    assert_true(is_key_erased("12007", "007")); /* a name, and not the number 7 */
+    assert_true(is_key_erased("2al2", "al"));
+    assert_true(is_key_erased("x2u7", "u7"));
     assert_true(is_key_erased("likeann2", "ann")); /* whatever it is glued to */
     assert_true(is_key_erased("annabel", "ann"));
     assert_true(is_key_erased("joann", "ann"));
@@ -673,6 +682,10 @@ TEST(keys_that_name_an_erased_user_are_erased_too)
     assert_true(is_key_erased("v-al-1", "al"));
     assert_false(is_key_erased("algebra", "al"));
     assert_false(is_key_erased("v-17-1", "7"));
+    assert_false(is_key_erased("like70x2", "7"));
+    assert_false(is_key_erased("v-007", "7"));
+    assert_false(is_key_erased("x2u71", "u7"));
+    assert_false(is_key_erased("xu7", "u7"));
     assert_false(is_key_erased("an", "ann"));
 }
 

@@ -252,6 +252,36 @@ TEST(a_row_has_a_sum_again_only_when_all_of_it_is_right)
     pipe_free(pipe);
 }
 
+static int64_t repairs(struct pipe *pipe)
+{
+    pipe_settle(pipe); /* the events of repairs have been seen as well */
+    return store_number(pipe, "SELECT count(*) FROM audit_trail WHERE what = 'repair'");
+}
+
+/* Nobody finds the row wrong between its value and its sum, and the trail speaks of one fault. */
+TEST(a_fault_of_a_row_is_put_right_and_written_down_once)
+{
+    struct pipe *pipe = pipe_with_counts(30);
+    pipe_sql(pipe, "UPDATE entries SET value = 7 WHERE id = 'views'");
+    assert_int_equal(audit(pipe, true).found, 1);
+    assert_int_equal(repairs(pipe), 1);
+
+    pipe_sql(pipe, "UPDATE entries SET counts = '{\"like\":21,\"dislike\":11}' "
+                   "WHERE id = 'video1'");
+    assert_int_equal(audit(pipe, true).found, 2); /* two counts, of one row */
+    assert_int_equal(repairs(pipe), 3);
+
+    pipe_sql(pipe, WRONG_SUM);
+    assert_int_equal(audit(pipe, true).found, 0);
+    assert_int_equal(repairs(pipe), 4);
+    assert_int_equal(audit(pipe, true).found, 0);
+    assert_int_equal(repairs(pipe), 4);
+    pipe_reopen(pipe);
+    assert_int_equal(cold_value(pipe, "views"), 100); /* at once: the sums are right as well */
+    assert_int_equal(cold_value(pipe, "video1/like"), 20);
+    pipe_free(pipe);
+}
+
 TEST(what_was_discarded_before_a_deletion_counts_no_more)
 {
     struct pipe *pipe = pipe_with_counts(3);
@@ -464,6 +494,7 @@ RUN(cmocka_unit_test(what_is_right_is_left_alone),
     cmocka_unit_test(a_wrong_row_is_put_right_and_memory_stays_as_it_was),
     cmocka_unit_test(what_waits_for_a_row_with_a_wrong_sum_is_counted_once),
     cmocka_unit_test(a_row_has_a_sum_again_only_when_all_of_it_is_right),
+    cmocka_unit_test(a_fault_of_a_row_is_put_right_and_written_down_once),
     cmocka_unit_test(what_was_discarded_before_a_deletion_counts_no_more),
     cmocka_unit_test(what_was_deleted_or_loaded_since_it_was_looked_at_is_left_alone),
     cmocka_unit_test(a_row_that_is_missing_is_found_and_made_anew),
