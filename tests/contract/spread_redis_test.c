@@ -129,7 +129,8 @@ static int begin_hot(void **state)
 
 static int begin_plain(void **state)
 {
-    rig = (struct rig){.real_clock = true, .totals_ttl_ms = 2500, .workers = RIG_WORKERS_MAX};
+    rig = (struct rig){
+        .real_clock = true, .totals_ttl_ms = 2500, .workers = RIG_WORKERS_MAX, .patience = 1};
     return begin(state);
 }
 
