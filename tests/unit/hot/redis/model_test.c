@@ -15,6 +15,7 @@
 
 /* servers: redis */
 /* servers: cluster */
+/* threads */
 
 #define IDS       10u /* the first half counters, the rest items */
 #define USERS     24u
