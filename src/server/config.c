@@ -241,7 +241,7 @@ enum err config_update(struct config *now, const struct config *next, config_cha
     enum err err = config_check(&updated, error);
     if (!err) {
         tell_differences(now, next, tell, arg);
-        *now = updated;
+        update(now, next); /* and not all of it: other threads read what never changes */
     }
     explicit_bzero(&updated, sizeof(updated));
     return err;

@@ -1,6 +1,7 @@
 /* fold_redis_test.c - ops that need something spread in one piece, while the log is down: nothing
  * folds then, and nobody waits for long. */
 /* servers: redis */
+/* threads */
 #define RIG_REDIS
 #include "contract/hot_rig.h"
 

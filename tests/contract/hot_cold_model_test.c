@@ -5,6 +5,7 @@
  * store's mark: each answer must be what the model says, in the order of the batch. A
  * seed makes the run; it is printed, and TALLY_SEED in the environment runs it again. Then
  * threads do the same at once, and the sums must be right. */
+/* threads */
 #include "contract/hot_cold_rig.h"
 
 #include <sched.h>

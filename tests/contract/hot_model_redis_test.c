@@ -1,6 +1,7 @@
 /* hot_model_redis_test.c - the Redis hot layer against a model of plain arrays. */
 /* servers: redis */
 /* servers: cluster */
+/* threads */
 #define RIG_REDIS
 #include "contract/hot_model.h"
 

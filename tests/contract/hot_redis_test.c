@@ -1,6 +1,7 @@
 /* hot_redis_test.c - what every hot layer promises (hot_cases.h), over Redis. */
 /* servers: redis */
 /* servers: cluster */
+/* threads */
 #define RIG_REDIS
 #include "contract/hot_cases.h"
 

@@ -1,5 +1,6 @@
 /* hot_test.c - the memory hot layer: what every hot layer promises (hot_cases.h), and
  * what has to do with its log, its clock and its figures. */
+/* threads */
 #include "contract/hot_cases.h"
 
 #include <unistd.h>

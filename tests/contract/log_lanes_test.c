@@ -5,6 +5,7 @@
 /* servers: stream */
 /* servers: cluster */
 /* servers: kafka */
+/* threads */
 #include "contract/log_lanes_rig.h"
 
 #include <signal.h>

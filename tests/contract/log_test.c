@@ -1,6 +1,7 @@
 /* log_test.c - what core/log.h promises, asked of every log there is.
  *
  * To add a log, write an opener and put a line into `forms`. */
+/* threads */
 #include "unit/test.h"
 
 #include <pthread.h>

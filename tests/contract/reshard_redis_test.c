@@ -4,6 +4,7 @@
  * events that came out of the outboxes are then applied as a store would do it, lane by lane in any
  * order that EVENT_AFTER allows: each must find what it says that was held before. */
 /* servers: cluster */
+/* threads */
 #define RIG_REDIS
 #include "contract/hot_rig.h"
 

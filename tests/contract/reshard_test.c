@@ -4,6 +4,7 @@
  *
  * Run it under TSan and ASan, too: what it looks for beside wrong counts is a
  * piece that two cells touch at once, or one that was freed too early. */
+/* threads */
 #include "contract/hot_rig.h"
 
 #include <stdatomic.h>

@@ -4,6 +4,7 @@
  * A primary is made slow or silent by stopping its process; no replica takes over meanwhile, since
  * that is another story (unit/hot/redis/cluster). */
 /* servers: cluster */
+/* threads */
 #define RIG_REDIS
 #include "contract/hot_rig.h"
 

@@ -4,6 +4,7 @@
  *
  *   TALLY_SEED=7 STORE_BATCHES=1000 contract_store_agree_test */
 /* servers: postgres */
+/* threads */
 #include "contract/store_cases.h"
 #include "contract/store_postgres.h"
 #include "contract/store_sqlite.h"

@@ -1,5 +1,6 @@
 /* The contract of stores, asked of PostgreSQL with members in compact sets. */
 /* servers: postgres */
+/* threads */
 #include "contract/store_lanes.h"
 #include "contract/store_postgres.h"
 

@@ -1,5 +1,6 @@
 /* The contract of stores, asked of PostgreSQL with a row for each member. */
 /* servers: postgres */
+/* threads */
 #include "contract/store_lanes.h"
 #include "contract/store_postgres.h"
 

@@ -1,4 +1,5 @@
 /* The contract of stores, asked of SQLite. */
+/* threads */
 #include "contract/store_cases.h"
 #include "contract/store_sqlite.h"
 

@@ -75,18 +75,47 @@ static enum err count_events(struct slice section, struct found *found, struct e
     return ERR_OK;
 }
 
-static enum err count_group(struct slice body, struct found *found, struct error *error)
+static void add_found(struct found *to, const struct found *more)
 {
-    struct slice section;
-    while (group_next_section(&body, &section)) {
-        enum err err = count_events(section, found, error);
-        if (err)
-            return err;
-    }
-    if (body.size > 0)
-        return error_set(error, ERR_CORRUPT, "its sections are malformed");
-    found->groups++;
-    return ERR_OK;
+    to->groups += more->groups;
+    to->sections += more->sections;
+    to->events += more->events;
+}
+
+/* A group that is being looked at: its sections are cut as a start cuts them, so that a group
+ * which is found sound is also read. */
+struct counting {
+    const struct folder *folder;
+    const struct group *group;
+    struct found *found;
+};
+
+static enum err count_section(void *arg, struct slice section, struct log_position next,
+                              struct error *error)
+{
+    (void)next;
+    const struct counting *counting = arg;
+    struct error why;
+    if (!count_events(section, counting->found, &why))
+        return ERR_OK;
+    char path[FOLDER_PATH_BYTES];
+    const struct group *group = counting->group;
+    return error_set(error, ERR_CORRUPT, "%s: offset %" PRIu64 ": group %" PRIu64 ": %s",
+                     folder_segment_path(counting->folder, group->segment, path), group->offset,
+                     group->number, why.text);
+}
+
+static enum err count_group(const struct folder *folder, const struct group *group,
+                            struct slice body, struct found *found, struct error *error)
+{
+    struct found here = {.groups = 1};
+    struct counting counting = {folder, group, &here};
+    struct log_position next = {group->segment, group->offset + group_size(group)};
+    enum err err =
+        chain_visit_sections(folder, group, body, next, count_section, &counting, error);
+    if (!err)
+        add_found(found, &here);
+    return err;
 }
 
 static void end_segment(struct inspection *inspection)
@@ -96,9 +125,7 @@ static void end_segment(struct inspection *inspection)
         say(inspection,
             "segment %" PRIu64 ": %" PRIu64 " groups, %" PRIu64 " sections, %" PRIu64 " events",
             inspection->segment, found->groups, found->sections, found->events);
-    inspection->found.groups += found->groups;
-    inspection->found.sections += found->sections;
-    inspection->found.events += found->events;
+    add_found(&inspection->found, found);
     inspection->segment_found = (struct found){0};
 }
 
@@ -111,14 +138,7 @@ static enum err inspect_group(void *arg, const struct group *group, struct slice
         end_segment(inspection);
         inspection->segment = group->segment;
     }
-    struct error why;
-    enum err err = count_group(body, &inspection->segment_found, &why);
-    if (!err)
-        return ERR_OK;
-    char path[FOLDER_PATH_BYTES];
-    return error_set(error, ERR_CORRUPT, "%s: offset %" PRIu64 ": group %" PRIu64 ": %s",
-                     folder_segment_path(&inspection->folder, group->segment, path), group->offset,
-                     group->number, why.text);
+    return count_group(&inspection->folder, group, body, &inspection->segment_found, error);
 }
 
 /* Finds the first damage, if any. Fails only where nothing can be said. */
@@ -223,13 +243,18 @@ static enum err cut_path(const struct folder *folder, uint64_t number, char to[F
     return ERR_OK;
 }
 
+struct lost {
+    const struct folder *folder;
+    struct found found;
+};
+
 static enum err count_lost(void *arg, const struct group *group, struct slice body,
                            struct log_position next, struct error *error)
 {
-    (void)group;
     (void)next;
     (void)error;
-    count_group(body, arg, NULL);
+    struct lost *lost = arg;
+    count_group(lost->folder, group, body, &lost->found, NULL);
     return ERR_OK;
 }
 
@@ -237,14 +262,14 @@ static void say_lost(const struct inspection *inspection, uint64_t number, uint6
                      const char *kept)
 {
     const struct chain *chain = &inspection->chain;
-    struct found lost = {0};
+    struct lost lost = {.folder = &inspection->folder};
     if (chain->count > 0)
         chain_scan(&inspection->folder, chain->segments[0].log_id, number, offset, count_lost,
                    &lost, NULL);
     say(inspection,
         "segment %" PRIu64 ": cut from offset %" PRIu64 " on, with %" PRIu64
         " sound groups of %" PRIu64 " sections and %" PRIu64 " events; kept in %s",
-        number, offset, lost.groups, lost.sections, lost.events, kept);
+        number, offset, lost.found.groups, lost.found.sections, lost.found.events, kept);
 }
 
 /* Takes a whole segment out of the log. */

@@ -1,3 +1,4 @@
+/* threads */
 #include "base/bell.h"
 
 #include "unit/test.h"

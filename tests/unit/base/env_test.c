@@ -1,3 +1,4 @@
+/* threads */
 #include "base/env.h"
 
 #include <pthread.h>

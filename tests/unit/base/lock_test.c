@@ -1,3 +1,4 @@
+/* threads */
 #include "base/lock.h"
 
 #include <pthread.h>

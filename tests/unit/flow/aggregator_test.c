@@ -1,3 +1,4 @@
+/* threads */
 #include "flow/aggregator.h"
 
 #include <sqlite3.h>

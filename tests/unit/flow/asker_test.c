@@ -1,4 +1,5 @@
 /* A store that takes its time, and one who does not wait for it. */
+/* threads */
 #include "unit/test.h"
 
 #include <pthread.h>

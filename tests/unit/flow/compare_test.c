@@ -1,5 +1,6 @@
 /* compare_test.c - proof without the log's beginning: the pipeline of one process, told that its
  * log is one of many lanes, which it cannot read again. */
+/* threads */
 #include "flow/compare.h"
 
 #include "unit/flow/pipe_rig.h"

@@ -1,3 +1,4 @@
+/* threads */
 #include "flow/desk.h"
 
 #include "base/decimal.h"

@@ -1,4 +1,5 @@
 /* The erasure of a user, with the whole pipeline: src/flow/erase.c. */
+/* threads */
 #include <dirent.h>
 
 #include "base/buffer.h"

@@ -1,3 +1,4 @@
+/* threads */
 #include "flow/proof.h"
 
 #include "unit/flow/pipe_rig.h"

@@ -1,3 +1,4 @@
+/* threads */
 #include "unit/test.h"
 
 #include <pthread.h>

@@ -1,4 +1,5 @@
 /* The lengths of its lists are looked at from the inside. */
+/* threads */
 #include "flow/watch.c" // NOLINT(bugprone-suspicious-include)
 
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* threads */
 #include "net/conn.h"
 
 #include <arpa/inet.h>

@@ -1,3 +1,4 @@
+/* threads */
 #include "net/lookup.h"
 
 #include "unit/test.h"

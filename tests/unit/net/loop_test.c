@@ -1,3 +1,4 @@
+/* threads */
 #include "net/loop.h"
 
 #include <pthread.h>

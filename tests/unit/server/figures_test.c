@@ -4,13 +4,20 @@
 
 #include <stdio.h>
 
+/* The sanitizers bring an allocator of their own, which mallinfo() knows nothing of. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define HEAP_IS_COUNTED false
+#else
+#define HEAP_IS_COUNTED true
+#endif
+
 TEST(the_process_has_memory_files_and_a_disk)
 {
     struct metrics_process process;
     char folder[] = "/tmp";
     figures_process(folder, &process);
     assert_true(process.resident_bytes > 100000);
-    assert_true(process.heap_bytes > 0);
+    assert_true(process.heap_bytes > 0 || !HEAP_IS_COUNTED);
     assert_true(process.open_files >= 3 && process.open_files <= process.open_files_max);
     assert_true(process.disk_bytes > 0 && process.disk_free_bytes <= process.disk_bytes);
 }

@@ -1,5 +1,6 @@
 /* The whole of tallyd inside the test: real disk, real sockets, one life after
  * the other on the same data. */
+/* threads */
 #include "server/server.h"
 
 #include <arpa/inet.h>

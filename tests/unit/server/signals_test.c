@@ -1,3 +1,4 @@
+/* threads */
 #include "server/signals.h"
 
 #include <signal.h>

@@ -1,6 +1,7 @@
 /* http_test.c - the door over a hot layer and a log that do what the test says: the
  * log moves on when it is told to, a batch is done when it is let go, and what is
  * cold comes when it is asked to. */
+/* threads */
 #include "door/http/http.h"
 
 #include <arpa/inet.h>

@@ -1,5 +1,6 @@
 /* resp_test.c - the door over a hot layer and a log that do what the test says:
  * the log moves on when it is told to, and a batch is done when it is let go. */
+/* threads */
 #include "door/resp/resp.h"
 
 #include <arpa/inet.h>

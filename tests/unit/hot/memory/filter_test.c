@@ -1,3 +1,4 @@
+/* threads */
 #include "hot/memory/filter.h"
 
 #include <pthread.h>

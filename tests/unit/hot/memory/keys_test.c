@@ -1,3 +1,4 @@
+/* threads */
 #include "hot/memory/keys.h"
 
 #include <pthread.h>

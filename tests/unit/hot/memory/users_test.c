@@ -1,3 +1,4 @@
+/* threads */
 #include "hot/memory/users.h"
 
 #include <pthread.h>

@@ -1,5 +1,6 @@
 /* What may happen to a call on its way: replies are lost, scripts forgotten, servers gone. */
 /* servers: redis+proxy */
+/* threads */
 #include "unit/hot/redis/rig.h"
 
 #include "unit/hot/redis/beside.h"

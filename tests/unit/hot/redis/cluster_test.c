@@ -1,5 +1,6 @@
 /* Redirections of a real cluster: every cell is found, and found again when its slot has moved. */
 /* servers: cluster */
+/* threads */
 #include "unit/hot/redis/beside.h"
 #include "unit/hot/redis/rig.h"
 

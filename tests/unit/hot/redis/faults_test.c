@@ -1,6 +1,7 @@
 /* Two nodes write at once while replies get lost and connections break: nothing is lost or counted
  * twice, and the outbox has what the counts have. */
 /* servers: redis+proxy */
+/* threads */
 #include "unit/hot/redis/rig.h"
 
 #include <pthread.h>

@@ -3,6 +3,7 @@
  *
  * The resolver is the test's own: its getaddrinfo() goes before that of libc. */
 /* servers: redis */
+/* threads */
 #include "unit/hot/redis/rig.h"
 
 #include <dlfcn.h>

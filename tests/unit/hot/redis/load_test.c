@@ -7,6 +7,7 @@
 
 /* servers: redis */
 /* servers: cluster */
+/* threads */
 
 static struct rig rig;
 static struct hot *hot;

@@ -15,6 +15,7 @@
 
 /* servers: redis */
 /* servers: cluster */
+/* threads */
 
 #define IDS       10u /* the first half counters, the rest items */
 #define USERS     24u
@@ -67,7 +68,7 @@ struct model {
     struct truth now;    /* what every answer has to agree with */
     struct truth stored; /* the store */
     struct logged *log;
-    size_t log_count;
+    atomic_size_t log_count; /* grows under the lock, and is looked at without it */
     size_t applied[LIMIT_CELLS];     /* how far the store is in the log, by cell */
     uint64_t sequences[LIMIT_CELLS]; /* of the store */
     uint64_t relayed[LIMIT_CELLS];
@@ -93,11 +94,24 @@ static unsigned pick(unsigned below)
     return (unsigned)(model.random >> 33) % below;
 }
 
+/* Written before there are threads, which all read them. */
+static char id_names[IDS][16];
+static char user_names[USERS][16];
+static char key_names[KEYS][16];
+
+static void make_names(void)
+{
+    for (unsigned id = 0; id < IDS; id++)
+        snprintf(id_names[id], sizeof(id_names[id]), "%s%u", id < IDS / 2 ? "c" : "i", id);
+    for (unsigned user = 0; user < USERS; user++) /* even ones are numbers by themselves */
+        snprintf(user_names[user], sizeof(user_names[user]), user % 2 ? "user%u" : "%u", user);
+    for (unsigned key = 0; key < KEYS; key++)
+        snprintf(key_names[key], sizeof(key_names[key]), "k%u", key);
+}
+
 static const char *id_name(unsigned id)
 {
-    static char names[IDS][16];
-    snprintf(names[id], sizeof(names[id]), "%s%u", id < IDS / 2 ? "c" : "i", id);
-    return names[id];
+    return id_names[id];
 }
 
 /* The number behind the first letter. */
@@ -108,12 +122,9 @@ static unsigned id_of(struct slice name)
     return (unsigned)number;
 }
 
-/* Even ones are numbers by themselves. */
 static const char *user_name(unsigned user)
 {
-    static char names[USERS][16];
-    snprintf(names[user], sizeof(names[user]), user % 2 ? "user%u" : "%u", user);
-    return names[user];
+    return user_names[user];
 }
 
 static unsigned user_of(struct slice name)
@@ -127,9 +138,7 @@ static unsigned user_of(struct slice name)
 
 static const char *key_name(unsigned key)
 {
-    static char names[KEYS][16];
-    snprintf(names[key], sizeof(names[key]), "k%u", key);
-    return names[key];
+    return key_names[key];
 }
 
 static int64_t count_of(const struct truth *truth, unsigned id, uint8_t kind)
@@ -719,8 +728,15 @@ static void check_store(void)
     }
 }
 
+/* Whoever relays adds to the log meanwhile, and hardly ever lets go of the lock. */
+static bool log_has_room(void)
+{
+    return model.log_count < LOG_MAX - 2000;
+}
+
 static void open_model(uint64_t seed, bool spreads)
 {
+    make_names();
     model = (struct model){.random = seed, .spreads = spreads};
     model.log = calloc(LOG_MAX, sizeof(*model.log));
     rig_open(&model.rig);
@@ -751,8 +767,7 @@ static void run_model(bool spreads)
     uint64_t seed = text ? strtoull(text, NULL, 10) : 1;
     printf("TALLY_SEED=%llu\n", (unsigned long long)seed);
     open_model(seed, spreads);
-    for (unsigned i = 0; i < (spreads ? STEPS / 3 : STEPS) && model.log_count < LOG_MAX - 2000;
-         i++) {
+    for (unsigned i = 0; i < (spreads ? STEPS / 3 : STEPS) && log_has_room(); i++) {
         if (pick(8) == 0)
             some_trouble();
         else

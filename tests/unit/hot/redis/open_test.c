@@ -5,6 +5,7 @@
 
 /* servers: redis */
 /* servers: cluster */
+/* threads */
 
 static struct rig rig;
 

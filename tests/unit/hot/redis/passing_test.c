@@ -1,6 +1,7 @@
 /* What a single server says while it cannot do what is asked: LOADING, READONLY, NOSCRIPT. What
  * waits is done once when that has passed; what lasts too long is refused, and was not done. */
 /* servers: redis */
+/* threads */
 #include "unit/hot/redis/beside.h"
 #include "unit/hot/redis/server.h"
 

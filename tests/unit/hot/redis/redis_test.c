@@ -1,5 +1,6 @@
 /* Opening: which servers will do, and what is said about those that will not. */
 /* servers: redis */
+/* threads */
 #include "unit/hot/redis/rig.h"
 
 static struct rig rig;

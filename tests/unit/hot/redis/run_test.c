@@ -1,5 +1,6 @@
 /* What run.lua and its C side do to a cell, on a real server. */
 /* servers: redis */
+/* threads */
 #include "unit/hot/redis/rig.h"
 
 #include "core/event.h"

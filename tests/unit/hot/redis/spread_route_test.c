@@ -1,5 +1,6 @@
 /* Where sums go that are added to a counter of many shards. No server is needed: nothing is sent.
  */
+/* threads */
 #include "unit/test.h"
 
 #include "base/hash.h"

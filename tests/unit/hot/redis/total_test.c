@@ -1,4 +1,5 @@
 /* Totals of what is spread, as workers see them. No server is needed: nothing is sent. */
+/* threads */
 #include "unit/test.h"
 
 #include "base/hash.h"

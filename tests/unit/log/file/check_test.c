@@ -68,6 +68,20 @@ static size_t place_of_group(struct world *world, unsigned segment, unsigned n)
     return at;
 }
 
+/* The n-th group of a segment says that it has more sections than it has; its checksums are right. */
+static void miscount_sections(struct world *world, unsigned segment, unsigned n)
+{
+    size_t size;
+    size_t at = place_of_group(world, segment, n);
+    char *bytes = world_get(world, world_path(segment), &size);
+    struct group group;
+    assert_true(group_get(bytes + at, &group));
+    group.sections++;
+    group_seal(bytes + at, &group);
+    world_put(world, world_path(segment), bytes, size);
+    free(bytes);
+}
+
 TEST(a_sound_folder_is_found_sound)
 {
     struct world *world = make_log();
@@ -189,7 +203,7 @@ TEST(a_repair_cuts_at_the_damage_and_says_what_is_lost)
 
 TEST(every_kind_of_damage_can_be_repaired)
 {
-    for (unsigned kind = 0; kind < 6; kind++) {
+    for (unsigned kind = 0; kind < 7; kind++) {
         struct world *world = make_log();
         size_t size;
         char *bytes = world_get(world, world_path(3), &size);
@@ -217,6 +231,10 @@ TEST(every_kind_of_damage_can_be_repaired)
         case 5: /* empty */
             world_put(world, world_path(4), bytes, 0);
             world->confirmed = 15;
+            break;
+        case 6: /* more sections promised than there are */
+            miscount_sections(world, 3, 2);
+            world->confirmed = 12;
             break;
         }
         free(bytes);

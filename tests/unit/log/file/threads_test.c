@@ -1,4 +1,5 @@
 /* The file log with its threads, on a real disk that fails when it is told to. */
+/* threads */
 #include "unit/test.h"
 
 #include <pthread.h>

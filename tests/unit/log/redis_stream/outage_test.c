@@ -1,5 +1,6 @@
 /* outage_test.c - the stream log beside servers that fail, lose replies or entries. */
 /* servers: stream+proxy */
+/* threads */
 #include "contract/log_lanes_rig.h"
 
 #include <arpa/inet.h>

@@ -1,5 +1,6 @@
 /* What the PostgreSQL store does when others are in its way, and when its tables are not as they
  * should be: locks, deadlocks, read-only, missing, slow, of somebody else. */
+/* threads */
 #include "unit/store/postgres/outage_rig.h"
 
 /* ---- others are at it, too ---- */

@@ -10,6 +10,8 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#define OPEN_TRIES 40u
+
 static struct server server;
 static struct proxy proxy; /* before the server: the stores go through it */
 static struct rig *rig;
@@ -27,12 +29,17 @@ static inline enum err open_at(struct env *env, const char *folder, const char *
     return postgres_store_open(env, &options, ret, error);
 }
 
+/* The server is there, and a busy machine may take longer than the timeouts, which are short for
+ * what the tests do to it: opened again, as by a node that starts, until it has answered in time. */
 static inline struct store *must_open(struct env *env, const char *folder, const char *where)
 {
     struct store *store;
     struct error error;
     postgres_create_schema(folder);
-    if (open_at(env, folder, where, &store, &error))
+    enum err err = open_at(env, folder, where, &store, &error);
+    for (unsigned tries = 1; err == ERR_UNAVAILABLE && tries < OPEN_TRIES; tries++)
+        err = open_at(env, folder, where, &store, &error);
+    if (err)
         fail_msg("%s", error.text);
     return store;
 }

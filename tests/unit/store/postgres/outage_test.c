@@ -1,5 +1,6 @@
 /* What the PostgreSQL store does when its server is down, silent, full or replaced by its standby,
  * and when an answer is lost on the way. */
+/* threads */
 #include "unit/store/postgres/outage_rig.h"
 
 /* ---- the server is not there ---- */

@@ -1,5 +1,6 @@
 /* What the SQLite store does when its file is locked, full, read-only, damaged, gone or not its
  * own, and when the process is killed. */
+/* threads */
 #include "contract/store_rig.h"
 
 #include <fcntl.h>
