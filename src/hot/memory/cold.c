@@ -214,12 +214,20 @@ static void forget_failed(struct cold *cold)
         }
 }
 
-void cold_tidy(struct cold *cold, const struct saves *saves)
+/* A table that grew in a burst would be counted as memory in use for ever. */
+static bool is_worth_tidying(const struct cold *cold, bool is_short)
+{
+    bool has_grown = cold->absent_size > ABSENT_MIN;
+    return cold->absent_count >= cold->absent_tidy ||
+           (has_grown && (is_short || cold->absent_count < cold->absent_size / 4));
+}
+
+void cold_tidy(struct cold *cold, const struct saves *saves, bool is_short)
 {
     lock_take(&cold->lock);
     if (cold->want_count > 0)
         forget_failed(cold);
-    if (cold->absent_count >= cold->absent_tidy) {
+    if (is_worth_tidying(cold, is_short)) {
         uint32_t now_s = (uint32_t)(env_monotonic_ns(cold->env) / SECOND_NS);
         for (uint32_t i = 0; i < cold->absent_size; i++) {
             struct absent *absent = &cold->absent[i];

@@ -77,9 +77,10 @@ void cold_let_go_key(struct cold *cold, uint64_t low, uint64_t high);
  * are too old to count. All cells are locked. */
 void cold_turn_keys(struct cold *cold);
 
-/* Forgets what is absent and was not asked for lately, when there is a lot of it. All
- * cells are locked, or nothing of `saves` changes otherwise. */
-void cold_tidy(struct cold *cold, const struct saves *saves);
+/* Forgets what is absent and was not asked for lately, when there is a lot of it or memory
+ * is short, and shrinks its table. All cells are locked, or nothing of `saves` changes
+ * otherwise. */
+void cold_tidy(struct cold *cold, const struct saves *saves, bool is_short);
 
 /* The keyed hash that a want is found by, where that is not the target's or the user's. */
 uint64_t cold_key_hash(uint64_t low, uint64_t high);

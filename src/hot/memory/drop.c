@@ -336,7 +336,7 @@ void drop_tick(struct memory_hot *hot, int64_t now_ms)
         layer_release_all(hot);
         if (is_time) {
             drop->closed_ms = now_ms;
-            cold_tidy(hot->cold, &saves);
+            cold_tidy(hot->cold, &saves, is_short);
         }
     }
     make_room(hot, &saves);
