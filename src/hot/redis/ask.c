@@ -85,8 +85,10 @@ static void ask_some(struct call *calls, size_t count, bool probes, enum err *co
         list[asked] = &calls[i];
         list_args[asked++] = &questions[i];
     }
-    if (asked > 0)
-        call_wait(list, asked, is_down ? PROBE_MS : ASK_MS, take_answer, list_args);
+    if (asked > 0) {
+        unsigned patience = calls->layer->options.patience;
+        call_wait(list, asked, is_down ? PROBE_MS : ASK_MS * patience, take_answer, list_args);
+    }
     for (size_t i = 0; i < asked; i++)
         note_answer(list[i], *((struct question *)list_args[i])->code);
     free(questions);
