@@ -35,8 +35,8 @@ test: build ## build and run all tests
 	@ctest --preset dev -j $(SLOTS)
 
 sanitize: ## unit, contract and transcript tests under ASan and UBSan, those with threads under TSan
-	@$(MAKE) --no-print-directory asan SOME="-R '^(unit|contract|transcript|fuzz)/' -E '_mutated$$'"
-	@$(MAKE) --no-print-directory tsan SOME="-L '^threads$$'" BUILT='--target thread_tests'
+	@$(MAKE) --no-print-directory asan SOME="-R '^(unit|contract|transcript|fuzz)/' -E _mutated"
+	@$(MAKE) --no-print-directory tsan SOME='-L threads' BUILT='--target thread_tests'
 
 check: check-format check-scripts tidy cppcheck asan tsan ## format, layers, linters, sanitizers
 

@@ -380,6 +380,7 @@ static const char *retry_due(void)
     if (store_due(rig->store, rig->now_ms, remake, &again, NULL) == ERR_NOT_FOUND)
         return "nothing";
     assert_int_equal(store_retry(rig->store, &again.unit, rig->now_ms, NULL), ERR_OK);
+    number_done(&again.unit.delta);
     snprintf(text, sizeof(text), "%.*s %s", SLICE_ARGS(again.unit.id),
              again.unit.code == ERR_OK        ? "success"
              : again.unit.code == ERR_REFUSED ? "refused"

@@ -4,6 +4,7 @@
 #include "contract/store_rig.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sqlite3.h>
@@ -623,8 +624,9 @@ TEST(many_keys_are_found_before_and_after_they_are_merged_into_the_index)
 
 /* ---- kill -9 ---- */
 
-/* Applies batches until it is killed: each adds 1 to "c" and a like to "v". */
-static void apply_for_ever(void)
+/* Applies batches until it is killed: each adds 1 to "c" and a like to "v". Writes a byte for each.
+ */
+static void apply_for_ever(int applied)
 {
     rig_open(rig);
     for (;;) {
@@ -633,6 +635,7 @@ static void apply_for_ever(void)
         rig_add(rig, "c", 1);
         rig_react(rig, "v", user, "", "like");
         rig_apply_ok(rig);
+        (void)!write(applied, "+", 1);
     }
 }
 
@@ -641,15 +644,23 @@ TEST(killed_at_any_time_the_store_is_as_its_mark_says)
     uint64_t last = 0;
     rig_close(rig);
     for (unsigned round = 0; round < 25; round++) {
+        int applied[2];
+        assert_int_equal(pipe2(applied, O_NONBLOCK), 0);
         pid_t child = fork();
         assert_true(child >= 0);
         if (child == 0) {
-            apply_for_ever();
+            apply_for_ever(applied[1]);
             _exit(1);
+        }
+        if (round % 2 == 1) { /* else it may be killed while it opens */
+            struct pollfd first = {.fd = applied[0], .events = POLLIN};
+            assert_int_equal(poll(&first, 1, 60000), 1);
         }
         usleep((useconds_t)(env_random(&rig->env) % 60000));
         assert_int_equal(kill(child, SIGKILL), 0);
         assert_int_equal(waitpid(child, NULL, 0), child);
+        close(applied[0]);
+        close(applied[1]);
 
         rig_open(rig);
         uint64_t batches = rig->mark.position.offset / 100;
