@@ -13,7 +13,7 @@
 #define PENDING_BYTES_MAX ((uint64_t)64 << 20)
 #define CLOSE_MS          10000u
 #define ANSWER_MS         2000u
-#define PROBE_MS          5000u /* down for so long, with nothing under way: try one event */
+#define PROBE_MS          5000u  /* down for so long, with nothing under way: try one event */
 #define GREETING_MS       10000u /* a new connection's first answer, at least */
 #define LINGER_US         500u
 #define PATIENCE_MS       1000u /* beside what the two answers may take */

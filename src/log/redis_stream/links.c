@@ -24,7 +24,7 @@ struct link {
     struct redis_url_server server;
     redisContext *context; /* NULL: not connected */
     uint64_t pause_ms;
-    uint64_t try_ns; /* not before */
+    uint64_t try_ns;  /* not before */
     char reason[192]; /* why it was lost; "": it has answered since */
 };
 
