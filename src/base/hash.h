@@ -3,7 +3,8 @@
  * hash_stable() is the same for ever and everywhere: it decides in which cell
  * and bucket a thing belongs, and those decisions outlive the process.
  * hash_keyed() differs from run to run: tables use it, so that nobody outside
- * can pick ids that fall into one slot. */
+ * can pick ids that fall into one slot. Of what has a stable hash already,
+ * hash_slot() says where it stands in such a table. */
 #ifndef BASE_HASH_H
 #define BASE_HASH_H
 
@@ -32,6 +33,11 @@ static inline uint64_t hash_stable_seeded(struct slice bytes, uint64_t seed)
 static inline uint64_t hash_keyed(struct slice bytes, uint64_t key)
 {
     return XXH3_64bits_withSeed(bytes.data, bytes.size, key);
+}
+
+static inline uint64_t hash_slot(uint64_t hash, uint64_t key)
+{
+    return hash_keyed((struct slice){(const char *)&hash, sizeof(hash)}, key);
 }
 
 static inline struct hash128 hash128_keyed(struct slice bytes, uint64_t key)

@@ -7,6 +7,9 @@
 #include "flow/lookback.h"
 #include "flow/proof_own.h"
 
+#define CATCH_UP_NS   (10u * 1000000000ull)
+#define LOOK_AGAIN_MS 50u
+
 static void found_done(struct desk_recount *found)
 {
     number_done(&found->value);
@@ -25,17 +28,23 @@ static enum err check_type(const struct desk_subject *subject, bool is_item, str
                : error_set(error, ERR_NOT_FOUND, "there is no such item");
 }
 
-/* What the hot layer has seen of it is what the store has to have; 0 = nothing in this cell. */
-static void note_cells(const struct hot_inspection *seen, uint64_t until[LIMIT_CELLS])
+/* What the store has to have before it can be said that something is not there. */
+struct needed {
+    bool has_hot;                /* what the hot layer has seen of it; else all that the log has */
+    uint64_t until[LIMIT_CELLS]; /* sequences by cell; 0 = nothing in this cell */
+};
+
+static void note_cells(const struct hot_inspection *seen, struct needed *needed)
 {
+    needed->has_hot = true;
     for (unsigned cell = 0; cell < LIMIT_CELLS; cell++)
-        until[cell] = seen->sequences[cell] == UINT64_MAX ? 0 : seen->sequences[cell];
+        needed->until[cell] = seen->sequences[cell] == UINT64_MAX ? 0 : seen->sequences[cell];
 }
 
 /* Into the hot layer with it, as any question would bring it there. A hot layer that cannot be
  * asked is left out. */
 static enum err bring_in(struct desk_seat *seat, const struct desk_subject *subject,
-                         uint64_t until[LIMIT_CELLS], struct error *error)
+                         struct needed *needed, struct error *error)
 {
     if (!seat->desk->options.has_hot)
         return ERR_OK;
@@ -43,7 +52,7 @@ static enum err bring_in(struct desk_seat *seat, const struct desk_subject *subj
     struct error cause = {.text = ""};
     enum err err = desk_inspect(seat, subject->target, &seen, &cause);
     if (!err)
-        note_cells(&seen, until);
+        note_cells(&seen, needed);
     if (!err)
         number_done(&seen.value);
     if (err == ERR_NOT_FOUND || err == ERR_WRONG_TYPE)
@@ -200,24 +209,78 @@ static enum err recount_by_store(struct desk_seat *seat, const struct desk_subje
     return err;
 }
 
-/* What is spread, or cannot be looked at in the hot layer, is proved by the store's row. Of
- * something new there is one when the store has what the log has now. */
-static enum err recount_when_stored(struct desk_seat *seat, struct slice id,
-                                    const struct desk_subject *subject,
-                                    const uint64_t until[LIMIT_CELLS], struct desk_recount *ret,
-                                    struct error *error)
+/* --- when the store has what there is --- */
+
+static enum err pass_over(void *arg, unsigned lane, struct slice section, struct log_position next,
+                          struct error *error)
+{
+    const struct desk_seat *seat = arg;
+    (void)lane, (void)section, (void)next;
+    return seat_must_stop(seat) ? error_set(error, ERR_UNAVAILABLE, "the server is stopping")
+                                : ERR_OK;
+}
+
+/* The server of the log is asked where it ends: what we know of it may be a moment old, and who
+ * has just been answered knows better. */
+static enum err catch_up_with_log(struct desk_seat *seat, struct error *error)
+{
+    const struct desk_options *options = &seat->desk->options;
+    struct log_scan scan = {.visit = pass_over, .arg = seat};
+    struct error cause = {.text = ""};
+    struct state_mark mark;
+    aggregator_mark(options->aggregator, &mark);
+    memcpy(scan.at, mark.lanes, sizeof(scan.at));
+    if (log_scan(seat->desk->log, &scan, &cause))
+        return error_set(error, ERR_UNAVAILABLE, "where the log ends is not known: %s", cause.text);
+    uint64_t until_ns = env_monotonic_ns(options->env) + CATCH_UP_NS;
+    for (;;) {
+        unsigned lane = 0;
+        while (lane < LIMIT_CELLS && !log_position_is_before(mark.lanes[lane], scan.at[lane]))
+            lane++;
+        if (lane == LIMIT_CELLS)
+            return ERR_OK;
+        if (seat_must_stop(seat) || env_monotonic_ns(options->env) > until_ns)
+            return error_set(error, ERR_UNAVAILABLE,
+                             "the store is too far behind the log; try again later");
+        aggregator_hurry_all(options->aggregator);
+        (void)bell_wait(&seat->bell, LOOK_AGAIN_MS);
+        aggregator_mark(options->aggregator, &mark);
+    }
+}
+
+static enum err catch_up_with_hot(struct desk_seat *seat, const uint64_t until[LIMIT_CELLS],
+                                  struct error *error)
 {
     uint64_t own[LIMIT_CELLS];
-    enum err err = recount_by_log(seat, id, subject, ret, error);
-    if (err != ERR_NOT_FOUND)
-        return err;
     memcpy(own, seat->sequences, sizeof(own));
     for (unsigned cell = 0; cell < LIMIT_CELLS; cell++)
         if (until[cell] > seat->sequences[cell])
             seat->sequences[cell] = until[cell];
-    err = seat_catch_up(seat, error);
+    enum err err = seat_catch_up(seat, error);
     memcpy(seat->sequences, own, sizeof(own));
-    return err ? err : recount_by_log(seat, id, subject, ret, error);
+    return err;
+}
+
+static enum err recount_now(struct desk_seat *seat, struct slice id,
+                            const struct desk_subject *subject, struct desk_recount *ret,
+                            struct error *error)
+{
+    enum err err = recount_by_log(seat, id, subject, ret, error);
+    return err == ERR_OUT_OF_RANGE ? recount_by_store(seat, subject, ret, error) : err;
+}
+
+/* What is spread, or cannot be looked at in the hot layer, is proved by the store's row. Of
+ * something new there is one when the store has what the log has now. */
+static enum err recount_when_stored(struct desk_seat *seat, struct slice id,
+                                    const struct desk_subject *subject, const struct needed *needed,
+                                    struct desk_recount *ret, struct error *error)
+{
+    enum err err = recount_now(seat, id, subject, ret, error);
+    if (err != ERR_NOT_FOUND)
+        return err;
+    err = needed->has_hot ? catch_up_with_hot(seat, needed->until, error)
+                          : catch_up_with_log(seat, error);
+    return err ? err : recount_now(seat, id, subject, ret, error);
 }
 
 /* A difference is looked at once more before it is believed. */
@@ -229,16 +292,14 @@ enum err recount_lanes(struct desk_seat *seat, struct slice id, struct desk_reco
     struct desk_subject subject = seat_subject(seat, id);
     struct desk_recount found;
     struct error cause = {.text = ""};
-    uint64_t until[LIMIT_CELLS] = {0};
-    enum err err = bring_in(seat, &subject, until, &cause);
+    struct needed needed = {.has_hot = false};
+    enum err err = bring_in(seat, &subject, &needed, &cause);
     if (!err)
-        err = recount_when_stored(seat, id, &subject, until, &found, &cause);
-    if (!err && !found.agrees) {
+        err = recount_when_stored(seat, id, &subject, &needed, &found, &cause);
+    if (!err && !found.agrees && !found.by_store) {
         found_done(&found);
-        err = recount_by_log(seat, id, &subject, &found, &cause);
+        err = recount_now(seat, id, &subject, &found, &cause);
     }
-    if (err == ERR_OUT_OF_RANGE)
-        err = recount_by_store(seat, &subject, &found, &cause);
     if (err)
         return error_set(error, err, "%s", cause.text);
     *ret = found;

@@ -37,6 +37,7 @@ struct groups {
     uint32_t round;      /* of places */
     uint32_t user_round; /* of users */
     struct hint hints[HINT_PLACES];
+    uint64_t hash_key; /* random: clients choose ids, and with this not where they land */
     struct group_buffers buffers;
 };
 
@@ -44,6 +45,7 @@ struct groups *groups_new(struct layer *layer)
 {
     struct groups *groups = memory_take_zeroed(sizeof(*groups));
     groups->layer = layer;
+    groups->hash_key = env_random(layer->env);
     group_buffers_init(&groups->buffers);
     return groups;
 }
@@ -56,13 +58,13 @@ void groups_free(struct groups *groups)
 
 unsigned groups_hint(const struct groups *groups, uint64_t stable)
 {
-    const struct hint *hint = &groups->hints[stable / LIMIT_CELLS % HINT_PLACES];
+    const struct hint *hint = &groups->hints[hash_slot(stable, groups->hash_key) % HINT_PLACES];
     return hint->stable == stable ? hint->bits : 0;
 }
 
 void groups_learn(struct groups *groups, uint64_t stable, unsigned bit, bool is_so)
 {
-    struct hint *hint = &groups->hints[stable / LIMIT_CELLS % HINT_PLACES];
+    struct hint *hint = &groups->hints[hash_slot(stable, groups->hash_key) % HINT_PLACES];
     if (hint->stable != stable)
         *hint = (struct hint){.stable = stable};
     hint->bits = is_so ? hint->bits | bit : hint->bits & ~bit;
@@ -72,7 +74,7 @@ void groups_learn(struct groups *groups, uint64_t stable, unsigned bit, bool is_
 
 static struct record *record_of(struct groups *groups, const struct op *op)
 {
-    for (size_t at = op->stable / LIMIT_CELLS;; at++) {
+    for (size_t at = hash_slot(op->stable, groups->hash_key);; at++) {
         size_t place = at % RECORD_PLACES;
         if (groups->place_rounds[place] != groups->round) {
             groups->place_rounds[place] = groups->round;
@@ -125,7 +127,7 @@ static void sort_by_record(struct groups *groups, struct run_list *queue)
 
 static bool is_new_user(struct groups *groups, uint64_t hash)
 {
-    size_t at = hash % USER_PLACES;
+    size_t at = hash_slot(hash, groups->hash_key) % USER_PLACES;
     for (; groups->user_rounds[at] == groups->user_round; at = (at + 1) % USER_PLACES)
         if (groups->users[at] == hash)
             return false;

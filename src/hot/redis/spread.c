@@ -33,11 +33,16 @@ struct op *spread_ops_take(struct spread_ops *ops)
 
 /* ---- entries ---- */
 
+static struct spread_entry **list_of(struct spreads *spreads, uint64_t stable)
+{
+    return &spreads->table[hash_slot(stable, spreads->hash_key) % SPREAD_TABLE];
+}
+
 struct spread_entry *spread_find(struct spreads *spreads, uint64_t stable, struct slice id)
 {
     if (spreads->count == 0)
         return NULL;
-    struct spread_entry *entry = spreads->table[stable / LIMIT_CELLS % SPREAD_TABLE];
+    struct spread_entry *entry = *list_of(spreads, stable);
     while (entry && !(entry->stable == stable && slice_equal(entry->id, id)))
         entry = entry->next;
     return entry;
@@ -56,7 +61,7 @@ struct spread_entry *spread_get(struct spreads *spreads, uint64_t stable, struct
     entry->stable = stable;
     entry->home = layer_home(stable);
     entry->used_ns = spreads_now_ns(spreads);
-    struct spread_entry **list = &spreads->table[stable / LIMIT_CELLS % SPREAD_TABLE];
+    struct spread_entry **list = list_of(spreads, stable);
     entry->next = *list;
     *list = entry;
     spreads->count++;
@@ -152,6 +157,7 @@ struct spreads *spreads_new(struct layer *layer)
 {
     struct spreads *spreads = memory_take_zeroed(sizeof(*spreads));
     spreads->layer = layer;
+    spreads->hash_key = env_random(layer->env);
     spreads->totals = totals_new();
     spreads->warmth = warmth_new();
     spreads->timer = timer_new(layer->loop, tick, spreads);

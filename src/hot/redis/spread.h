@@ -122,6 +122,7 @@ struct spread_entry {
 struct spreads {
     struct layer *layer; /* borrowed */
     struct spread_entry *table[SPREAD_TABLE];
+    uint64_t hash_key; /* random: clients choose ids, and with this not where they land */
     uint32_t count;
     struct timer *timer; /* these are owned */
     struct totals *totals;

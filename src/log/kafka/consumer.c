@@ -17,7 +17,6 @@
 #define BATCH           1000u
 #define QUEUE_BYTES     (4u << 20) /* of a lane: is paused past this */
 #define COMMIT_EVERY_MS 1000u
-#define WATERMARK_MS    1000
 #define NONSENSE        "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff" /* begins no section */
 
 void consumer_note_end(struct kafka_log *log, unsigned lane, uint64_t end)
@@ -155,30 +154,71 @@ static void pause_lanes(struct kafka_log *log)
 
 /* ---- what comes ---- */
 
-/* Kafka does not have the offset: was it thrown away, or is the topic another one? */
-static void meet_no_offset(struct kafka_log *log, unsigned number, const char *text)
+/* Kafka does not have the offset. Why, the one who looks around finds out. */
+static void meet_no_offset(struct kafka_log *log, unsigned number)
 {
     struct consumer *consumer = &log->consumer;
     struct in_lane *lane = &consumer->lanes[number];
-    int64_t low = -1;
-    int64_t high = -1;
-    rd_kafka_resp_err_t code = rd_kafka_query_watermark_offsets(
-        consumer->fetch, log->url.topic, (int32_t)number, &low, &high, WATERMARK_MS);
     pthread_mutex_lock(&consumer->mutex);
+    lane->is_lost = lane->is_fetching && !lane->must_seek; /* else it is of an earlier beginning */
+    pthread_mutex_unlock(&consumer->mutex);
+    bell_ring(&log->look.bell);
+}
+
+/* What Kafka has of the lane begins with `low`, and its end is `high`. */
+static void judge_lost(struct in_lane *lane, unsigned number, uint64_t low, uint64_t high)
+{
     uint64_t at = lane->fetched;
-    if (code || (at >= (uint64_t)low && at <= (uint64_t)high))
-        lane->must_seek = true; /* nobody knows, or it is there after all: try again */
-    else if (at < (uint64_t)low)
+    lane->is_lost = false;
+    if (at < low)
         lane_queue_fault(lane, ERR_NOT_FOUND,
                          "lane %u of the log was trimmed: offset %" PRIu64
-                         " is wanted, the topic begins with %" PRId64 " (retention)",
+                         " is wanted, the topic begins with %" PRIu64 " (retention)",
                          number, at, low);
+    else if (at > high)
+        lane_queue_fault(lane, ERR_INVALID,
+                         "lane %u of the log ends with offset %" PRIu64 " and %" PRIu64
+                         " is wanted: another topic of the same name, or it has lost events",
+                         number, high, at);
     else
-        lane_queue_fault(
-            lane, ERR_INVALID,
-            "lane %u of the log ends with offset %" PRId64 " and %" PRIu64
-            " is wanted: another topic of the same name, or it has lost events (%.40s)",
-            number, high, at, text);
+        lane->must_seek = true; /* it is there after all: try again */
+}
+
+/* The answer says something about those that were lost before it was asked for. */
+static uint64_t list_lost(struct consumer *consumer, uint32_t generations[LIMIT_CELLS])
+{
+    uint64_t lost = 0;
+    pthread_mutex_lock(&consumer->mutex);
+    for (unsigned i = 0; i < LIMIT_CELLS; i++) {
+        generations[i] = consumer->lanes[i].generation;
+        lost |= (uint64_t)consumer->lanes[i].is_lost << i;
+    }
+    pthread_mutex_unlock(&consumer->mutex);
+    return lost;
+}
+
+void consumer_find_lost(struct kafka_log *log, rd_kafka_t *kafka)
+{
+    struct consumer *consumer = &log->consumer;
+    uint32_t generations[LIMIT_CELLS];
+    uint64_t begins[LIMIT_CELLS];
+    uint64_t ends[LIMIT_CELLS];
+    uint64_t lost = list_lost(consumer, generations);
+    if (lost == 0 || look_is_stopping(log))
+        return;
+    for (unsigned i = 0; i < LIMIT_CELLS; i++)
+        begins[i] = ends[i] = UINT64_MAX;
+    (void)topic_bounds(log, kafka, kafka_patience_ms(log), begins, ends);
+    if (look_is_stopping(log))
+        return;
+    pthread_mutex_lock(&consumer->mutex);
+    for (unsigned i = 0; i < LIMIT_CELLS; i++) {
+        struct in_lane *lane = &consumer->lanes[i];
+        bool is_known = begins[i] != UINT64_MAX && ends[i] != UINT64_MAX;
+        bool is_same = lane->is_lost && lane->generation == generations[i];
+        if ((lost >> i & 1) && is_known && is_same)
+            judge_lost(lane, i, begins[i], ends[i]);
+    }
     pthread_mutex_unlock(&consumer->mutex);
 }
 
@@ -192,7 +232,7 @@ static void meet_error(struct kafka_log *log, const rd_kafka_message_t *message)
 {
     if (message->rkt && message->partition >= 0 && message->partition < (int)LIMIT_CELLS &&
         is_no_offset(message->err))
-        meet_no_offset(log, (unsigned)message->partition, rd_kafka_message_errstr(message));
+        meet_no_offset(log, (unsigned)message->partition);
     else
         message_debug("kafka: %s", rd_kafka_message_errstr(message));
 }

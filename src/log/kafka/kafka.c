@@ -1,6 +1,7 @@
 #include "log/kafka/kafka.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,8 +13,10 @@
 #define PENDING_BYTES_MAX ((uint64_t)64 << 20)
 #define CLOSE_MS          10000u
 #define ANSWER_MS         2000u
-#define PROBE_MS          5000u /* down for so long, with nothing under way: try one event */
+#define PROBE_MS          5000u  /* down for so long, with nothing under way: try one event */
+#define GREETING_MS       10000u /* a new connection's first answer, at least */
 #define LINGER_US         500u
+#define PATIENCE_MS       1000u /* beside what the two answers may take */
 #define SESSION_MS        10000u
 
 /* ---- settings ---- */
@@ -26,6 +29,11 @@ void kafka_conf_set(rd_kafka_conf_t *conf, const char *name, const char *value)
                       text);
         abort();
     }
+}
+
+int kafka_patience_ms(const struct kafka_log *log)
+{
+    return (int)(2 * log->answer_ms + PATIENCE_MS);
 }
 
 /* librdkafka's own lines: what matters of them we say ourselves, once. */
@@ -41,12 +49,16 @@ static void say(const rd_kafka_t *kafka, int level, const char *facility, const 
 enum err kafka_conf(const struct kafka_log *log, rd_kafka_conf_t **ret_conf, struct error *error)
 {
     rd_kafka_conf_t *conf = rd_kafka_conf_new();
+    uint64_t greeting_ms = log->answer_ms > GREETING_MS ? log->answer_ms : GREETING_MS;
+    char greeting[24];
+    (void)snprintf(greeting, sizeof(greeting), "%" PRIu64, greeting_ms);
     kafka_conf_set(conf, "bootstrap.servers", log->url.brokers);
     kafka_conf_set(conf, "client.id", "tally");
     kafka_conf_set(conf, "socket.keepalive.enable", "true");
     kafka_conf_set(conf, "reconnect.backoff.ms", "50");
     kafka_conf_set(conf, "reconnect.backoff.max.ms", "1000");
     kafka_conf_set(conf, "log.connection.close", "false");
+    kafka_conf_set(conf, "api.version.request.timeout.ms", greeting);
     rd_kafka_conf_set_log_cb(conf, say);
     for (unsigned i = 0; i < log->url.setting_count; i++) {
         char text[TEXT_BYTES];
@@ -164,7 +176,7 @@ static void kafka_stats(struct log *base, struct log_stats *ret_stats)
 
 /* ---- life ---- */
 
-static void free_log(struct kafka_log *log)
+void kafka_free(struct kafka_log *log)
 {
     for (unsigned i = 0; i < LIMIT_CELLS; i++)
         for (struct fifo *messages = &log->producer.lanes[i].messages; messages->first;)
@@ -172,6 +184,7 @@ static void free_log(struct kafka_log *log)
     buffer_done(&log->producer.json);
     event_json_done(&log->consumer.json);
     bell_done(&log->look.bell);
+    bell_done(&log->look.ended);
     pthread_mutex_destroy(&log->producer.mutex);
     pthread_mutex_destroy(&log->consumer.mutex);
     free(log);
@@ -183,8 +196,8 @@ static void kafka_close(struct log *base)
     look_begin_stop(log);
     producer_stop(log);
     consumer_stop(log);
-    look_stop(log);
-    free_log(log);
+    if (look_stop(log))
+        kafka_free(log);
 }
 
 static enum err kafka_start(struct log *base, struct error *error)
@@ -249,6 +262,7 @@ enum err kafka_log_open(struct env *env, const struct kafka_log_options *options
     pthread_mutex_init(&log->producer.mutex, NULL);
     pthread_mutex_init(&log->consumer.mutex, NULL);
     bell_init(&log->look.bell);
+    bell_init(&log->look.ended);
     buffer_init(&log->producer.json, 16 << 20);
     event_json_init(&log->consumer.json);
     *ret_log = &log->base;

@@ -19,6 +19,7 @@ void lane_queue_forget(struct in_lane *lane)
     lane->is_wanted = false;
     lane->must_seek = false;
     lane->is_suspect = false;
+    lane->is_lost = false;
     lane->generation++;
     lane->fault = ERR_OK;
 }

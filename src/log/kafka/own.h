@@ -83,6 +83,7 @@ struct in_lane {
     bool is_fetching; /* the consumer's: is assigned to the one that fetches */
     bool is_paused;   /* the consumer's */
     bool is_suspect;  /* an offset was missing: began there once more */
+    bool is_lost;     /* Kafka does not have `fetched`: to be looked into */
     uint32_t generation;
     uint64_t at;      /* offsets: handed out up to here */
     uint64_t fetched; /* in the queue up to here */
@@ -107,11 +108,21 @@ struct consumer {
     uint64_t commit_ns;
 };
 
+/* The one who looks around may be in a call that cannot be interrupted when the log is closed: then
+ * it is left behind, and frees the log when it comes back. */
+enum look_life {
+    LOOK_RUNS,
+    LOOK_ENDED,
+    LOOK_LEFT,
+};
+
 /* Looks around, and tells of dead letters. */
 struct look {
     rd_kafka_t *kafka; /* a producer without promises */
     struct bell bell;
-    _Atomic bool is_stopping;
+    struct bell ended;
+    _Atomic bool is_stopping; /* from then on only what the log itself owns is there */
+    _Atomic enum look_life life;
     bool runs;
     pthread_t thread;
 };
@@ -141,16 +152,21 @@ static inline struct kafka_log *kafka_log_of(struct log *base)
 /* kafka.c: settings that all clients of the log have; aborts on one that librdkafka does not know,
  * unless the URL brought it. */
 enum err kafka_conf(const struct kafka_log *log, rd_kafka_conf_t **ret_conf, struct error *error);
+/* How long brokers are waited for that are asked two things in turn: who leads, and then them. */
+int kafka_patience_ms(const struct kafka_log *log);
+/* Once nobody uses it. */
+void kafka_free(struct kafka_log *log);
 void kafka_conf_set(rd_kafka_conf_t *conf, const char *name, const char *value);
 
-/* topic.c: creates or checks the topic. ERR_UNAVAILABLE: nobody answers; ERR_INVALID: it is not as
- * it should be. */
+/* topic.c: creates or checks the topic. ERR_UNAVAILABLE: nobody answers, or the log is being
+ * closed; ERR_INVALID: it is not as it should be. */
 enum err topic_ensure(struct kafka_log *log, rd_kafka_t *kafka, int timeout_ms,
                       struct error *error);
 /* Where the partitions end; false: nobody answers. */
 bool topic_ends(const struct kafka_log *log, rd_kafka_t *kafka, int timeout_ms,
                 uint64_t ends[LIMIT_CELLS]);
-/* Where each of them begins and ends; false: not all of that was answered. */
+/* Where each of them begins and ends; false: not all of that was answered, and the others are as
+ * they were. */
 bool topic_bounds(const struct kafka_log *log, rd_kafka_t *kafka, int timeout_ms,
                   uint64_t begins[LIMIT_CELLS], uint64_t ends[LIMIT_CELLS]);
 
@@ -168,6 +184,9 @@ void consumer_note_end(struct kafka_log *log, unsigned lane, uint64_t end);
 /* A message of ours is there; `offset` is negative where the broker had it already, and nobody
  * knows. */
 void consumer_note_appended(struct kafka_log *log, unsigned lane, int64_t offset);
+/* Lanes whose offset Kafka does not have: was it thrown away, or is the topic another one? Asks
+ * with the client, and waits for it. */
+void consumer_find_lost(struct kafka_log *log, rd_kafka_t *kafka);
 /* Another client that fetches from where it is told, for who reads beside those who follow. */
 enum err consumer_make_reader(struct kafka_log *log, rd_kafka_t **ret_kafka, struct error *error);
 /* Bytes that make no sense go on as such, with the reason in front: they become a dead letter. */
@@ -186,9 +205,14 @@ void lane_queue_fault(struct in_lane *lane, enum err fault, const char *format, 
 
 /* look.c: the topic, at the start and until it is there; where it ends; whether anybody answers. */
 enum err look_start(struct kafka_log *log, struct error *error);
-/* A look takes a while to end: say so first, end the others, then wait for it. */
+/* A look takes a while to end: say so first, end the others, then wait for it for a moment. False:
+ * it goes on and frees the log, which is not the caller's any more. */
 void look_begin_stop(struct kafka_log *log);
-void look_stop(struct kafka_log *log);
+bool look_stop(struct kafka_log *log);
+static inline bool look_is_stopping(const struct kafka_log *log)
+{
+    return atomic_load(&log->look.is_stopping);
+}
 
 /* letters.c */
 void letters_tell(struct kafka_log *log, const struct log_letter *letter);

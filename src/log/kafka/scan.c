@@ -9,9 +9,9 @@
 
 #include "log/kafka/own.h"
 
-#define BOUNDS_MS  5000
+#define BOUNDS_MS  5000u /* at least */
 #define POLL_MS    100
-#define SILENCE_MS 15000u /* nothing has come for so long: nobody answers */
+#define SILENCE_MS 15000u /* at least; nothing has come for so long: nobody answers */
 #define BATCH      1000u
 
 struct reading {
@@ -26,6 +26,13 @@ struct reading {
     uint64_t visited;
 };
 
+/* Brokers that answer as slowly as they may are waited for. */
+static uint64_t at_least(const struct reading *reading, uint64_t ms)
+{
+    uint64_t patience_ms = (uint64_t)kafka_patience_ms(reading->log);
+    return patience_ms > ms ? patience_ms : ms;
+}
+
 /* ---- where ---- */
 
 /* A topic that is new has its leaders a moment later. */
@@ -33,8 +40,9 @@ static enum err ask_bounds(struct reading *reading, uint64_t begins[LIMIT_CELLS]
                            struct error *error)
 {
     struct env *env = reading->log->env;
-    uint64_t until_ns = env_monotonic_ns(env) + (uint64_t)SILENCE_MS * MS_NS;
-    while (!topic_bounds(reading->log, reading->kafka, BOUNDS_MS, begins, reading->ends)) {
+    uint64_t until_ns = env_monotonic_ns(env) + at_least(reading, SILENCE_MS) * MS_NS;
+    int bounds_ms = (int)at_least(reading, BOUNDS_MS);
+    while (!topic_bounds(reading->log, reading->kafka, bounds_ms, begins, reading->ends)) {
         if (env_monotonic_ns(env) > until_ns)
             return error_set(error, ERR_UNAVAILABLE, "the log does not answer");
         struct timespec moment = {.tv_nsec = 50 * (long)MS_NS};
@@ -143,7 +151,7 @@ static enum err read_all(struct reading *reading, struct error *error)
         }
         if (reading->visited > before)
             heard_ns = env_monotonic_ns(env);
-        else if (!err && env_monotonic_ns(env) > heard_ns + (uint64_t)SILENCE_MS * MS_NS)
+        else if (!err && env_monotonic_ns(env) > heard_ns + at_least(reading, SILENCE_MS) * MS_NS)
             err = error_set(error, ERR_UNAVAILABLE, "the log does not answer");
     }
     return err;

@@ -13,7 +13,7 @@
 #define RETENTION_MS     604800000 /* a week, of a topic that we create */
 #define RETENTION_MS_MIN 86400000  /* a store may come back from yesterday's copy */
 #define REPLICAS_USUAL   3u
-#define SETTINGS_MS      1000
+#define SLICE_MS         50 /* between two looks at whether the log is being closed */
 
 /* ---- asking ---- */
 
@@ -24,12 +24,15 @@ static bool is_silence(rd_kafka_resp_err_t code)
            code == RD_KAFKA_RESP_ERR_REQUEST_TIMED_OUT;
 }
 
-/* The result of an admin call, or NULL: ERR_UNAVAILABLE when nobody answers, ERR_DENIED when the
- * answer is no. */
-static rd_kafka_event_t *wait_event(rd_kafka_queue_t *queue, int timeout_ms, enum err *ret_err,
-                                    struct error *error)
+/* The result of an admin call, or NULL: ERR_UNAVAILABLE when nobody answers or the log is being
+ * closed, ERR_DENIED when the answer is no. */
+static rd_kafka_event_t *wait_event(const struct kafka_log *log, rd_kafka_queue_t *queue,
+                                    int timeout_ms, enum err *ret_err, struct error *error)
 {
-    rd_kafka_event_t *event = rd_kafka_queue_poll(queue, timeout_ms + 500);
+    rd_kafka_event_t *event = NULL;
+    for (int left_ms = timeout_ms + 500; !event && left_ms > 0 && !look_is_stopping(log);
+         left_ms -= SLICE_MS)
+        event = rd_kafka_queue_poll(queue, SLICE_MS);
     if (event && !rd_kafka_event_error(event)) {
         *ret_err = ERR_OK;
         return event;
@@ -108,7 +111,7 @@ static enum err create(const struct kafka_log *log, rd_kafka_t *kafka, unsigned 
         rd_kafka_AdminOptions_t *options =
             admin_options(kafka, RD_KAFKA_ADMIN_OP_CREATETOPICS, timeout_ms);
         rd_kafka_CreateTopics(kafka, topics, 2, options, queue);
-        rd_kafka_event_t *event = wait_event(queue, timeout_ms, &err, error);
+        rd_kafka_event_t *event = wait_event(log, queue, timeout_ms, &err, error);
         bool was_us = false;
         if (event)
             err = look_at_created(event, &was_us, error);
@@ -149,11 +152,14 @@ static enum err take_settings(rd_kafka_event_t *event, struct settings *settings
     const rd_kafka_ConfigResource_t **resources = rd_kafka_DescribeConfigs_result_resources(
         rd_kafka_event_DescribeConfigs_result(event), &count);
     if (count == 0)
-        return error_set(error, ERR_UNAVAILABLE, "Kafka says nothing about them");
+        return error_set(error, ERR_DENIED, "Kafka says nothing about them");
     rd_kafka_resp_err_t code = rd_kafka_ConfigResource_error(resources[0]);
     if (code)
-        return error_set(error, is_missing(code) ? ERR_NOT_FOUND : ERR_UNAVAILABLE, "%s",
-                         rd_kafka_ConfigResource_error_string(resources[0]));
+        return error_set(error,
+                         is_missing(code)   ? ERR_NOT_FOUND
+                         : is_silence(code) ? ERR_UNAVAILABLE
+                                            : ERR_DENIED,
+                         "%s", rd_kafka_ConfigResource_error_string(resources[0]));
     const rd_kafka_ConfigEntry_t **entries = rd_kafka_ConfigResource_configs(resources[0], &count);
     for (size_t i = 0; i < count; i++) {
         const char *name = rd_kafka_ConfigEntry_name(entries[i]);
@@ -172,17 +178,20 @@ static enum err take_settings(rd_kafka_event_t *event, struct settings *settings
     return ERR_OK;
 }
 
-static enum err ask_settings(const struct kafka_log *log, rd_kafka_t *kafka, int timeout_ms,
-                             struct settings *settings, struct error *error)
+/* Any broker knows them. Not every Kafka says who its controller is, whom librdkafka would ask. */
+static enum err ask_settings(const struct kafka_log *log, rd_kafka_t *kafka, int32_t broker,
+                             int timeout_ms, struct settings *settings, struct error *error)
 {
+    char text[TEXT_BYTES];
     rd_kafka_ConfigResource_t *resource =
         rd_kafka_ConfigResource_new(RD_KAFKA_RESOURCE_TOPIC, log->url.topic);
     rd_kafka_queue_t *queue = rd_kafka_queue_new(kafka);
     rd_kafka_AdminOptions_t *options =
         admin_options(kafka, RD_KAFKA_ADMIN_OP_DESCRIBECONFIGS, timeout_ms);
+    (void)rd_kafka_AdminOptions_set_broker(options, broker, text, sizeof(text));
     rd_kafka_DescribeConfigs(kafka, &resource, 1, options, queue);
     enum err err;
-    rd_kafka_event_t *event = wait_event(queue, timeout_ms, &err, error);
+    rd_kafka_event_t *event = wait_event(log, queue, timeout_ms, &err, error);
     if (event) {
         err = take_settings(event, settings, error);
         rd_kafka_event_destroy(event);
@@ -225,7 +234,7 @@ static enum err check_settings(const struct kafka_log *log, const struct setting
 }
 
 static enum err check(const struct kafka_log *log, rd_kafka_t *kafka,
-                      const rd_kafka_metadata_topic_t *topic, struct error *error)
+                      const rd_kafka_metadata_topic_t *topic, int timeout_ms, struct error *error)
 {
     if (topic->partition_cnt != (int)LIMIT_CELLS)
         return error_set(error, ERR_INVALID,
@@ -233,8 +242,9 @@ static enum err check(const struct kafka_log *log, rd_kafka_t *kafka,
                          "under another name",
                          log->url.topic, topic->partition_cnt, LIMIT_CELLS);
     struct settings settings = {.retention_ms = -1, .in_sync = 1};
-    enum err err = ask_settings(log, kafka, SETTINGS_MS, &settings, error);
-    if (err == ERR_NOT_FOUND)
+    int32_t broker = topic->partitions[0].leader;
+    enum err err = ask_settings(log, kafka, broker, timeout_ms, &settings, error);
+    if (err == ERR_NOT_FOUND || err == ERR_UNAVAILABLE)
         return err;
     if (err) {
         message_warning("the settings of the log's topic cannot be looked at topic=%s "
@@ -265,6 +275,10 @@ static enum err look(struct kafka_log *log, rd_kafka_t *kafka, int timeout_ms, s
     if (code)
         return error_set(error, ERR_UNAVAILABLE, "Kafka does not answer: %s",
                          rd_kafka_err2str(code));
+    if (look_is_stopping(log)) {
+        rd_kafka_metadata_destroy(metadata);
+        return error_set(error, ERR_UNAVAILABLE, "the log is being closed");
+    }
     enum err err = ERR_NOT_FOUND;
     const rd_kafka_metadata_topic_t *topic = metadata->topic_cnt > 0 ? &metadata->topics[0] : NULL;
     if (topic && is_missing(topic->err)) {
@@ -274,7 +288,7 @@ static enum err look(struct kafka_log *log, rd_kafka_t *kafka, int timeout_ms, s
         err = error_set(error, ERR_UNAVAILABLE, "the log's topic %s: %s", log->url.topic,
                         rd_kafka_err2str(topic->err));
     } else if (topic && !topic->err && has_leaders(topic)) {
-        err = check(log, kafka, topic, error);
+        err = check(log, kafka, topic, timeout_ms, error);
     }
     rd_kafka_metadata_destroy(metadata);
     return err;

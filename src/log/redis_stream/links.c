@@ -1,7 +1,8 @@
 #include "log/redis_stream/links.h"
 
 #include <assert.h>
-#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,8 +13,9 @@
 
 #define SERVERS_MAX   64u
 #define REDIRECTS_MAX 5u
-#define CONNECT_MS    1000
+#define CONNECT_MS    5000 /* at most; nobody can interrupt it */
 #define ANSWER_MS     2000 /* at least */
+#define SLICE_MS      100  /* between two looks at whether the end has come */
 #define PAUSE_MIN_MS  50u
 #define PAUSE_MAX_MS  1000u
 #define MS_NS         1000000u
@@ -22,7 +24,8 @@ struct link {
     struct redis_url_server server;
     redisContext *context; /* NULL: not connected */
     uint64_t pause_ms;
-    uint64_t try_ns; /* not before */
+    uint64_t try_ns;  /* not before */
+    char reason[192]; /* why it was lost; "": it has answered since */
 };
 
 struct links {
@@ -64,6 +67,11 @@ void links_free(struct links *links)
 void links_end_at(struct links *links, uint64_t end_ns)
 {
     atomic_store(&links->end_ns, end_ns);
+}
+
+uint64_t links_answer_ms(const struct links *links)
+{
+    return links->answer_ms;
 }
 
 const char *links_reason(const struct links *links)
@@ -111,6 +119,7 @@ static void note_reason(struct links *links, const struct link *link, const char
 static void lose(struct links *links, struct link *link, const char *reason)
 {
     note_reason(links, link, reason);
+    memcpy(link->reason, links->reason, sizeof(link->reason));
     if (link->context)
         redisFree(link->context);
     link->context = NULL;
@@ -121,26 +130,93 @@ static void lose(struct links *links, struct link *link, const char *reason)
 }
 
 /* Up to the end, but for a moment. */
-static struct timeval patience(const struct links *links, uint64_t most_ms)
+static struct timeval connect_patience(const struct links *links)
 {
     uint64_t now_ns = env_monotonic_ns(links->env);
     uint64_t end_ns = atomic_load(&links->end_ns);
     uint64_t left_ms = end_ns > now_ns ? (end_ns - now_ns) / MS_NS : 0;
+    uint64_t most_ms = links->answer_ms < CONNECT_MS ? links->answer_ms : CONNECT_MS;
     uint64_t ms = left_ms < most_ms ? left_ms + 1 : most_ms;
     return (struct timeval){.tv_sec = (time_t)(ms / 1000),
                             .tv_usec = (suseconds_t)(ms % 1000 * 1000)};
+}
+
+/* False: nothing happened in time, or the end has come. */
+static bool wait_for(const struct links *links, const struct link *link, short event,
+                     uint64_t until_ns)
+{
+    struct pollfd wanted = {.fd = link->context->fd, .events = event};
+    for (;;) {
+        uint64_t now_ns = env_monotonic_ns(links->env);
+        uint64_t end_ns = atomic_load(&links->end_ns);
+        uint64_t last_ns = until_ns < end_ns ? until_ns : end_ns;
+        uint64_t left_ms = last_ns > now_ns ? (last_ns - now_ns) / MS_NS + 1 : 0;
+        if (poll(&wanted, 1, left_ms < SLICE_MS ? (int)left_ms : SLICE_MS) > 0)
+            return true;
+        if (left_ms == 0)
+            return false;
+    }
+}
+
+static uint64_t answer_ns(const struct links *links)
+{
+    return env_monotonic_ns(links->env) + links->answer_ms * MS_NS;
+}
+
+/* What was gathered for a server goes to it. */
+static void write_all(struct links *links, struct link *link)
+{
+    uint64_t until_ns = answer_ns(links);
+    int is_done = 0;
+    while (link->context && !is_done) {
+        if (redisBufferWrite(link->context, &is_done) != REDIS_OK)
+            lose(links, link, link->context->errstr);
+        else if (!is_done && !wait_for(links, link, POLLOUT, until_ns))
+            lose(links, link, "took nothing in time");
+    }
+}
+
+static redisReply *take_reply(struct links *links, struct link *link)
+{
+    uint64_t until_ns = answer_ns(links);
+    void *reply = NULL;
+    while (link->context && !reply) {
+        if (redisGetReplyFromReader(link->context, &reply) != REDIS_OK)
+            lose(links, link, link->context->errstr);
+        else if (reply)
+            break;
+        else if (!wait_for(links, link, POLLIN, until_ns))
+            lose(links, link, "did not answer in time");
+        else if (redisBufferRead(link->context) != REDIS_OK)
+            lose(links, link, link->context->errstr);
+    }
+    if (reply) {
+        link->pause_ms = 0;
+        link->reason[0] = '\0';
+    }
+    return reply;
+}
+
+/* We wait ourselves, so that it can be interrupted. */
+static void set_nonblocking(redisContext *context)
+{
+    (void)fcntl(context->fd, F_SETFL, fcntl(context->fd, F_GETFL) | O_NONBLOCK);
+    context->flags &= ~REDIS_BLOCK;
 }
 
 static bool log_in(struct links *links, struct link *link)
 {
     if (!links->password[0])
         return true;
-    redisReply *reply =
-        links->user[0] ? redisCommand(link->context, "AUTH %s %s", links->user, links->password)
-                       : redisCommand(link->context, "AUTH %s", links->password);
+    if (links->user[0])
+        (void)redisAppendCommand(link->context, "AUTH %s %s", links->user, links->password);
+    else
+        (void)redisAppendCommand(link->context, "AUTH %s", links->password);
+    write_all(links, link);
+    redisReply *reply = take_reply(links, link);
     bool is_in = reply && reply->type == REDIS_REPLY_STATUS;
-    if (!is_in)
-        lose(links, link, reply ? reply->str : link->context->errstr);
+    if (reply && !is_in)
+        lose(links, link, reply->str);
     if (reply)
         freeReplyObject(reply);
     return is_in;
@@ -150,18 +226,22 @@ static bool is_connected(struct links *links, struct link *link)
 {
     if (link->context)
         return true;
-    if (env_monotonic_ns(links->env) < link->try_ns)
+    if (env_monotonic_ns(links->env) < link->try_ns) {
+        memcpy(links->reason, link->reason, sizeof(links->reason));
         return false;
-    if (env_monotonic_ns(links->env) >= atomic_load(&links->end_ns))
+    }
+    if (env_monotonic_ns(links->env) >= atomic_load(&links->end_ns)) {
+        note_reason(links, link, "the log is being closed");
         return false;
+    }
     link->context =
-        redisConnectWithTimeout(link->server.host, link->server.port, patience(links, CONNECT_MS));
+        redisConnectWithTimeout(link->server.host, link->server.port, connect_patience(links));
     if (!link->context || link->context->err) {
         lose(links, link, link->context ? link->context->errstr : "no memory");
         return false;
     }
-    (void)redisSetTimeout(link->context, patience(links, links->answer_ms));
     (void)redisEnableKeepAlive(link->context);
+    set_nonblocking(link->context);
     return log_in(links, link);
 }
 
@@ -227,29 +307,8 @@ static void send(struct links *links, struct links_call *call)
 /* What was gathered goes to all servers before the first of them is waited for. */
 static void flush(struct links *links)
 {
-    for (unsigned i = 0; i < links->count; i++) {
-        struct link *link = &links->servers[i];
-        int is_done = 0;
-        while (link->context && !is_done)
-            if (redisBufferWrite(link->context, &is_done) != REDIS_OK)
-                lose(links, link, link->context->errstr);
-    }
-}
-
-static redisReply *take_reply(struct links *links, struct link *link)
-{
-    void *reply = NULL;
-    if (!link->context)
-        return NULL;
-    if (atomic_load(&links->end_ns) != UINT64_MAX)
-        (void)redisSetTimeout(link->context, patience(links, links->answer_ms));
-    if (redisGetReply(link->context, &reply) != REDIS_OK || !reply) {
-        bool is_late = link->context->err == REDIS_ERR_IO && errno == EAGAIN;
-        lose(links, link, is_late ? "did not answer in time" : link->context->errstr);
-        return NULL;
-    }
-    link->pause_ms = 0;
-    return reply;
+    for (unsigned i = 0; i < links->count; i++)
+        write_all(links, &links->servers[i]);
 }
 
 static bool begins(const redisReply *reply, const char *word)
@@ -339,11 +398,16 @@ void links_round(struct links *links, struct links_call *calls, size_t count)
 
     if (count == 0)
         return;
+    links->reason[0] = '\0';
     for (size_t i = 0; i < count; i++)
         calls[i].is_open = true;
     for (unsigned i = 0; i < REDIRECTS_MAX; i++)
         if (!try_once(links, calls, count))
             return;
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
+        if (calls[i].is_open)
+            note_reason(links, &links->servers[server_of(links, &calls[i])],
+                        "one server names the other");
         calls[i].is_open = false;
+    }
 }

@@ -4,7 +4,8 @@
  * costs one round trip. A lane's server is learnt on the way: MOVED and ASK are followed, and when
  * a server does not answer the next one that is known is asked, which says who has the lane now.
  *
- * Belongs to one thread. Blocks for as long as a server may take to answer. */
+ * Belongs to one thread. Blocks for as long as a server may take to answer, but not beyond
+ * links_end_at(). */
 #ifndef LOG_REDIS_STREAM_LINKS_H
 #define LOG_REDIS_STREAM_LINKS_H
 
@@ -49,7 +50,10 @@ void links_call_done(struct links_call *call);
  * server is loading, the cluster is down) are NULL as well. */
 void links_round(struct links *links, struct links_call *calls, size_t count);
 
-/* Why the last call without a reply has none. */
+/* Why calls of the last round have no reply; "" if all have. */
 const char *links_reason(const struct links *links);
+
+/* How long an answer is waited for. */
+uint64_t links_answer_ms(const struct links *links);
 
 #endif

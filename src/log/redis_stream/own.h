@@ -71,6 +71,7 @@ struct writer {
     uint64_t stop_ns; /* not later than this */
     pthread_t thread;
     struct links *links; /* the thread's */
+    char reason[192];    /* the thread's: why an entry of the last round is not there */
     uint64_t probe_ns;   /* the thread's: next looks */
     uint64_t ends_ns;
 };

@@ -17,7 +17,6 @@
 #define WAIT_MAX_MS      500u
 #define PROBE_EVERY_MS   1000u
 #define FIELDS_MAX       (7u + 2 * ENTRY_SECTIONS_MAX)
-#define WAIT_REPLICAS_MS "1000"
 #define STALE_ID         "ERR The ID specified in XADD"
 
 /* ---- appending ---- */
@@ -208,7 +207,7 @@ static const char *reason_of(const struct stream_log *log, const struct links_ca
     for (size_t i = 0; i < count; i++)
         if (calls[i].reply && !is_there(calls[i].reply) && calls[i].reply->str)
             return calls[i].reply->str;
-    return links_reason(log->writer.links);
+    return log->writer.reason;
 }
 
 static size_t note_round(struct stream_log *log, const struct links_call *calls,
@@ -232,6 +231,28 @@ static size_t note_round(struct stream_log *log, const struct links_call *calls,
     return there;
 }
 
+/* Of an entry that failed the first reason counts. */
+static void note_reason(struct writer *writer, const char *reason)
+{
+    if (!writer->reason[0])
+        (void)snprintf(writer->reason, sizeof(writer->reason), "%s", reason);
+}
+
+static void note_few(struct stream_log *log, const struct redisReply *written,
+                     const struct redisReply *waited)
+{
+    char few[64];
+    const struct redisReply *refused =
+        written && written->type == REDIS_REPLY_ERROR ? written : waited;
+    if (refused && refused->type == REDIS_REPLY_ERROR)
+        note_reason(&log->writer, refused->str);
+    if (!written || !waited || waited->type != REDIS_REPLY_INTEGER)
+        return;
+    (void)snprintf(few, sizeof(few), "%lld of %u replicas have it", waited->integer,
+                   log->url.replicas);
+    note_reason(&log->writer, few);
+}
+
 /* Replicas have what the connection wrote last, and so all before it. On a new connection nothing
  * was written yet, though the entry may be there: hence a write of its own. An entry that too few
  * have is tried again, and is found to be there. */
@@ -239,14 +260,18 @@ static void wait_for_replicas(struct stream_log *log, struct links_call *calls, 
 {
     struct links_call waits[2 * LIMIT_CELLS];
     char replicas[16];
+    char patience_ms[24]; /* the answer is on its way before it is waited for too long */
     (void)snprintf(replicas, sizeof(replicas), "%u", log->url.replicas);
+    (void)snprintf(patience_ms, sizeof(patience_ms), "%" PRIu64,
+                   links_answer_ms(log->writer.links) / 4 * 3);
     for (size_t i = 0; i < count; i++) {
         const char *write[] = {"SET", log->waits[calls[i].lane], ""};
-        const char *wait[] = {"WAIT", replicas, WAIT_REPLICAS_MS};
+        const char *wait[] = {"WAIT", replicas, patience_ms};
         links_call_text(&waits[2 * i], calls[i].lane, 3, write);
         links_call_text(&waits[2 * i + 1], calls[i].lane, 3, wait);
     }
     links_round(log->writer.links, waits, 2 * count);
+    const char *reason = links_reason(log->writer.links);
     for (size_t i = 0; i < count; i++) {
         const struct redisReply *written = waits[2 * i].reply;
         const struct redisReply *waited = waits[2 * i + 1].reply;
@@ -254,6 +279,8 @@ static void wait_for_replicas(struct stream_log *log, struct links_call *calls, 
                          waited->type == REDIS_REPLY_INTEGER &&
                          waited->integer >= (long long)log->url.replicas;
         if (!is_enough && calls[i].reply) {
+            note_few(log, written, waited);
+            note_reason(&log->writer, reason);
             freeReplyObject(calls[i].reply);
             calls[i].reply = NULL;
         }
@@ -270,6 +297,8 @@ static void send_round(struct stream_log *log, struct stream_entry **entries,
     for (size_t i = 0; i < count; i++)
         make_call(log, numbers[i], entries[i], &calls[i]);
     links_round(log->writer.links, calls, count);
+    log->writer.reason[0] = '\0';
+    note_reason(&log->writer, links_reason(log->writer.links));
     for (size_t i = 0; i < count; i++) {
         bool is_old = is_refused_as_old(calls[i].reply);
         log->writer.lanes[calls[i].lane].is_old |= is_old;

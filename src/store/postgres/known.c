@@ -3,14 +3,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/memory.h"
 
 #define SLOTS_MIN 1024u
 #define COUNT_MAX (1u << 21) /* 32 MB with the free slots, at most */
 
-void known_init(struct known *known)
+void known_init(struct known *known, uint64_t key)
 {
-    *known = (struct known){.mask = SLOTS_MIN - 1};
+    *known = (struct known){.mask = SLOTS_MIN - 1, .key = key};
     known->slots = memory_take_zeroed(SLOTS_MIN * sizeof(*known->slots));
 }
 
@@ -29,7 +30,7 @@ void known_clear(struct known *known)
 /* The slot of a hash, or the free one where it would go. */
 static size_t place_of(const struct known *known, uint64_t hash)
 {
-    size_t at = hash & known->mask;
+    size_t at = hash_slot(hash, known->key) & known->mask;
     while (known->slots[at] != 0 && known->slots[at] != hash)
         at = (at + 1) & known->mask;
     return at;
@@ -37,7 +38,8 @@ static size_t place_of(const struct known *known, uint64_t hash)
 
 static void grow(struct known *known)
 {
-    struct known larger = {.mask = known->mask * 2 + 1, .count = known->count};
+    struct known larger = {
+        .mask = known->mask * 2 + 1, .count = known->count, .key = known->key};
     larger.slots = memory_take_zeroed((larger.mask + 1) * sizeof(*larger.slots));
     for (size_t i = 0; i <= known->mask; i++) {
         if (known->slots[i] != 0)

@@ -430,7 +430,7 @@ enum err postgres_store_open(struct env *env, const struct postgres_store_option
     lock_init(&store->stats_lock);
     pg_columns_init(&store->scratch.columns);
     met_init(&store->met, env_random(env));
-    known_init(&store->counters);
+    known_init(&store->counters, env_random(env));
     buffer_init(&store->text, SCRATCH_MAX);
     buffer_init(&store->raw, SCRATCH_MAX);
     buffer_init(&store->delta, SCRATCH_MAX);

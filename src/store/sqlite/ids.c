@@ -3,13 +3,14 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "base/hash.h"
 #include "base/memory.h"
 
 #define SLOTS_MIN 1024u
 
-void ids_init(struct ids *ids, size_t max)
+void ids_init(struct ids *ids, size_t max, uint64_t key)
 {
-    *ids = (struct ids){.max = max};
+    *ids = (struct ids){.max = max, .key = key};
     ids_clear(ids);
 }
 
@@ -35,6 +36,11 @@ void ids_clear(struct ids *ids)
     ids->count = 0;
 }
 
+static size_t first_slot(const struct ids *ids, uint64_t hash)
+{
+    return hash_slot(hash, ids->key) & ids->mask;
+}
+
 static void grow(struct ids *ids)
 {
     struct ids_slot *old = ids->slots;
@@ -57,7 +63,7 @@ void ids_put(struct ids *ids, uint64_t hash, uint64_t number)
         ids_clear(ids);
     if ((ids->count + 1) * 4 > (ids->mask + 1) * 3)
         grow(ids);
-    size_t at = hash & ids->mask;
+    size_t at = first_slot(ids, hash);
     while (ids->slots[at].number != 0)
         at = (at + 1) & ids->mask;
     ids->slots[at] = (struct ids_slot){hash, number};
@@ -66,7 +72,7 @@ void ids_put(struct ids *ids, uint64_t hash, uint64_t number)
 
 uint64_t ids_next(const struct ids *ids, uint64_t hash, size_t *at)
 {
-    size_t i = *at == SIZE_MAX ? hash & ids->mask : (*at + 1) & ids->mask;
+    size_t i = *at == SIZE_MAX ? first_slot(ids, hash) : (*at + 1) & ids->mask;
     for (; ids->slots[i].number != 0; i = (i + 1) & ids->mask) {
         if (ids->slots[i].hash != hash)
             continue;

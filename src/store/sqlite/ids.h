@@ -18,10 +18,11 @@ struct ids {
     struct ids_slot *slots; /* owned */
     size_t mask;            /* slots - 1 */
     size_t count;
-    size_t max; /* 0: it may not forget */
+    size_t max;   /* 0: it may not forget */
+    uint64_t key; /* random: clients choose ids, and with this not where they land */
 };
 
-void ids_init(struct ids *ids, size_t max);
+void ids_init(struct ids *ids, size_t max, uint64_t key);
 void ids_done(struct ids *ids);
 void ids_clear(struct ids *ids);
 

@@ -56,7 +56,7 @@ enum err keys_read(struct sqlite_store *store, struct error *error)
     if (!statement)
         return err ? err : ERR_UNAVAILABLE;
     struct ids tail;
-    ids_init(&tail, 0);
+    ids_init(&tail, 0, store->key_tail.key);
     while (!(err = db_step(&store->db, statement, error)))
         ids_put(&tail, (uint64_t)db_int(statement, 1), (uint64_t)db_int(statement, 0));
     if (err != ERR_NOT_FOUND) {

@@ -670,9 +670,10 @@ enum err sqlite_store_open(struct env *env, const struct sqlite_store_options *o
     store->options.vfs = copy_text(options->vfs);
     if (store->options.cache_bytes == 0)
         store->options.cache_bytes = CACHE_BYTES;
-    ids_init(&store->ids, IDS_MAX);
-    ids_init(&store->tail, 0);
-    ids_init(&store->key_tail, 0);
+    uint64_t hash_key = env_random(env);
+    ids_init(&store->ids, IDS_MAX, hash_key);
+    ids_init(&store->tail, 0, hash_key);
+    ids_init(&store->key_tail, 0, hash_key);
     lock_init(&store->tail_lock);
     lock_init(&store->stats_lock);
     buffer_init(&store->sets, SCRATCH_MAX);

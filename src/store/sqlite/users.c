@@ -120,7 +120,7 @@ enum err users_load(struct sqlite_store *store, struct error *error)
     db_bind_int(statement, 1, store->indexed_users);
     db_bind_int(statement, 2, -1);
     struct ids tail;
-    ids_init(&tail, 0);
+    ids_init(&tail, 0, store->tail.key);
     while (!(err = db_step(&store->db, statement, error)))
         ids_put(&tail, hash_stable(db_slice(statement, 1)), (uint64_t)db_int(statement, 0) + 1);
     if (err != ERR_NOT_FOUND) {

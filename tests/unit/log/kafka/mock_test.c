@@ -1,5 +1,7 @@
 /* mock_test.c - the Kafka log beside brokers that fail on demand: librdkafka's mock cluster. What a
  * real broker does is asked in contract/log_lanes and in unit/log/kafka/topic. */
+#include <dlfcn.h>
+
 #include "contract/log_lanes_rig.h"
 
 #include <librdkafka/rdkafka.h>
@@ -57,6 +59,36 @@ static void set_brokers(bool are_up)
         else
             rd_kafka_mock_broker_set_down(cluster, i);
     }
+}
+
+/* ---- between the log and librdkafka ---- */
+
+static _Atomic unsigned asking;         /* threads that wait for offsets now */
+static _Atomic unsigned never_answered; /* questions about settings that get lost from now on */
+
+rd_kafka_resp_err_t rd_kafka_offsets_for_times(rd_kafka_t *kafka,
+                                               rd_kafka_topic_partition_list_t *offsets,
+                                               int timeout_ms)
+{
+    typedef rd_kafka_resp_err_t fn(rd_kafka_t *, rd_kafka_topic_partition_list_t *, int);
+    fn *real = (fn *)dlsym(RTLD_NEXT, "rd_kafka_offsets_for_times");
+    asking++;
+    rd_kafka_resp_err_t code = real(kafka, offsets, timeout_ms);
+    asking--;
+    return code;
+}
+
+void rd_kafka_DescribeConfigs(rd_kafka_t *kafka, rd_kafka_ConfigResource_t **resources,
+                              size_t count, const rd_kafka_AdminOptions_t *options,
+                              rd_kafka_queue_t *queue)
+{
+    typedef void fn(rd_kafka_t *, rd_kafka_ConfigResource_t **, size_t,
+                    const rd_kafka_AdminOptions_t *, rd_kafka_queue_t *);
+    fn *real = (fn *)dlsym(RTLD_NEXT, "rd_kafka_DescribeConfigs");
+    if (never_answered > 0)
+        never_answered--;
+    else
+        real(kafka, resources, count, options, queue);
 }
 
 /* ---- requests that are answered with an error ---- */
@@ -224,6 +256,81 @@ TEST(an_idle_log_whose_brokers_answer_slowly_takes_events)
     log_close(log);
 }
 
+static struct log *open_patient(uint64_t answer_ms, const char *settings)
+{
+    char url[400];
+    snprintf(url, sizeof(url), "%s/events%s", server, settings);
+    struct kafka_log_options options = {.url = url, .answer_ms = answer_ms};
+    struct log *log;
+    assert_int_equal(kafka_log_open(env_system(), &options, &log, NULL), ERR_OK);
+    assert_int_equal(log_start(log, NULL), ERR_OK);
+    return log;
+}
+
+/* The leaders are asked for, and then asked. That takes longer than a start or a stop may. */
+TEST(an_idle_log_waits_for_its_brokers_as_long_as_it_was_told)
+{
+    struct log *log = open_patient(6000, "?metadata.max.age.ms=500");
+    struct log *other = open_patient(6000, "");
+    set_round_trip(2700);
+    source_append(&source, other, 3, 1);
+    uint64_t until_ms = rig_now_ms() + 60000;
+    while (log_end(log, 3).offset == 0) {
+        assert_int_equal(log_room(log), ERR_OK);
+        assert_true(rig_now_ms() < until_ms);
+        usleep(1000);
+    }
+    set_round_trip(0);
+    log_close(other);
+    log_close(log);
+}
+
+TEST(a_log_that_waits_for_an_answer_is_closed_without_it)
+{
+    struct log *log = open_patient(20000, "");
+    set_round_trip(60000);
+    uint64_t until_ms = rig_now_ms() + 60000;
+    uint64_t asked_ms = 0; /* the same question has been open for so long that it is a slow one */
+    while (asked_ms == 0 || rig_now_ms() < asked_ms + 500) {
+        asked_ms = asking == 0 ? 0 : asked_ms > 0 ? asked_ms : rig_now_ms();
+        assert_true(rig_now_ms() < until_ms);
+        usleep(1000);
+    }
+    uint64_t began_ms = rig_now_ms();
+    log_close(log);
+    assert_true(rig_now_ms() - began_ms < 15000);
+    assert_int_equal(asking, 1); /* nobody will answer for as long as the log was patient */
+}
+
+TEST(a_log_is_not_used_before_its_settings_are_known)
+{
+    never_answered = 1;
+    struct log *log = open_log(false);
+    assert_int_equal(never_answered, 0);
+    assert_int_equal(log_room(log), ERR_UNAVAILABLE);
+    rig_wait_room(log, ERR_OK);
+    source_append_some(&source, log, 1);
+    source_wait(&source, log);
+    log_close(log);
+}
+
+/* The brokers are slow, and the consumer does not wait for them. */
+TEST(an_offset_that_the_topic_does_not_have_is_told)
+{
+    struct error error = {0};
+    struct log *log = open_log(true);
+    wait_owned(log, LANES);
+    set_round_trip(1150);
+    view.at[3].offset = 1000000;
+    enum err err = ERR_OK;
+    for (uint64_t until_ms = rig_now_ms() + 60000; !err && rig_now_ms() < until_ms; usleep(1000))
+        err = view_follow(&view, log, 3, &error);
+    assert_int_equal(err, ERR_INVALID);
+    assert_non_null(strstr(error.text, "ends with offset 0 and 1000000 is wanted"));
+    set_round_trip(0);
+    log_close(log);
+}
+
 /* The event that finds out may be the first for a long time. */
 TEST(a_log_that_is_down_and_has_nothing_under_way_lets_an_event_in)
 {
@@ -334,7 +441,11 @@ RUN(PROMISE(errors_that_pass_are_waited_out_without_a_gap),
     PROMISE(what_is_refused_for_good_is_sent_again_with_all_that_came_behind_it),
     PROMISE(a_sequence_that_the_broker_does_not_expect_leaves_no_gap),
     PROMISE(brokers_that_go_and_come_back_are_told_and_waited_for),
-    PROMISE(an_idle_log_notices_too), PROMISE(an_idle_log_whose_brokers_answer_slowly_takes_events),
+    PROMISE(a_log_that_waits_for_an_answer_is_closed_without_it), PROMISE(an_idle_log_notices_too),
+    PROMISE(an_idle_log_whose_brokers_answer_slowly_takes_events),
+    PROMISE(an_idle_log_waits_for_its_brokers_as_long_as_it_was_told),
+    PROMISE(a_log_is_not_used_before_its_settings_are_known),
+    PROMISE(an_offset_that_the_topic_does_not_have_is_told),
     PROMISE(a_log_that_is_down_and_has_nothing_under_way_lets_an_event_in),
     PROMISE(an_outage_is_told_with_a_reason_of_its_own),
     PROMISE(an_offset_that_is_not_known_does_not_move_the_end),

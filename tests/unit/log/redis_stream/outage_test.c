@@ -4,6 +4,7 @@
 #include "contract/log_lanes_rig.h"
 
 #include <arpa/inet.h>
+#include <dlfcn.h>
 #include <hiredis/hiredis.h>
 #include <netinet/in.h>
 #include <signal.h>
@@ -11,6 +12,7 @@
 #include <sys/wait.h>
 
 #include "log/redis_stream/lane_key.h"
+#include "unit/log/kafka/lines.h"
 
 static const char *server; /* through the proxy */
 static const char *direct;
@@ -177,6 +179,64 @@ TEST(closing_beside_a_silent_server_does_not_wait_for_it_again_and_again)
     log_close(log);
     assert_true(rig_now_ms() - began_ms < 3500);
     set_faults("{\"keep\":false,\"reset_all\":true}");
+}
+
+static _Atomic unsigned writes; /* of the log, to the server */
+
+int redisBufferWrite(redisContext *context, int *is_done)
+{
+    typedef int fn(redisContext *, int *);
+    fn *real = (fn *)dlsym(RTLD_NEXT, "redisBufferWrite");
+    int code = real(context, is_done);
+    writes++;
+    return code;
+}
+
+TEST(closing_does_not_wait_as_long_as_answers_are_waited_for)
+{
+    char url[128];
+    snprintf(url, sizeof(url), "%s/%s", server, where);
+    struct redis_stream_log_options options = {.url = url, .answer_ms = 60000};
+    struct log *log;
+    assert_int_equal(redis_stream_log_open(env_system(), &options, &log, NULL), ERR_OK);
+    assert_int_equal(log_start(log, NULL), ERR_OK);
+    source_append_some(&source, log, 1);
+    source_wait(&source, log);
+    set_faults("{\"hole\":true}");
+    unsigned before = writes;
+    source_append(&source, log, 3, 1);
+    uint64_t until_ms = rig_now_ms() + 30000;
+    while (writes == before) {
+        assert_true(rig_now_ms() < until_ms);
+        usleep(1000);
+    }
+    uint64_t began_ms = rig_now_ms();
+    log_close(log);
+    assert_true(rig_now_ms() - began_ms < 20000);
+    set_faults("{\"keep\":false,\"reset_all\":true}");
+}
+
+/* No replica has ever been there; before that it was the server that was not. */
+TEST(replicas_that_are_missing_are_the_reason_and_not_an_outage_that_is_over)
+{
+    char name[sizeof(where) + 16];
+    snprintf(name, sizeof(name), "%s?replicas=1", where);
+    set_faults("{\"refuse\":true}");
+    struct log *log = rig_open_stream(server, name, false);
+    assert_int_equal(log_start(log, NULL), ERR_OK);
+    assert_int_equal(log_room(log), ERR_UNAVAILABLE);
+    set_faults("{}");
+    rig_wait_room(log, ERR_OK);
+    struct lines lines;
+    lines_begin(&lines);
+    source_append(&source, log, 3, 1);
+    uint64_t until_ms = rig_now_ms() + 30000;
+    while (lines_with(&lines, "they wait reason=") == 0 && rig_now_ms() < until_ms)
+        usleep(1000);
+    unsigned told = lines_with(&lines, "they wait reason=\"0 of 1 replicas have it\"");
+    lines_end(&lines);
+    assert_int_equal(told, 1);
+    log_close(log);
 }
 
 /* An id made of the time is above all of ours for ever. */
@@ -407,6 +467,8 @@ int main(void)
         PROMISE(a_log_may_start_before_its_server),
         PROMISE(closing_without_a_server_ends),
         PROMISE(closing_beside_a_silent_server_does_not_wait_for_it_again_and_again),
+        PROMISE(closing_does_not_wait_as_long_as_answers_are_waited_for),
+        PROMISE(replicas_that_are_missing_are_the_reason_and_not_an_outage_that_is_over),
         PROMISE(an_entry_that_is_not_ours_does_not_make_appending_look_done),
         PROMISE(a_server_that_is_killed_under_appends_leaves_no_gap),
         PROMISE(an_entry_that_is_missing_is_told_and_not_passed_over),
