@@ -79,9 +79,8 @@ void sight_sum_anew(const struct proof *proof, const struct sight *sight, bool i
     char id[160];
     struct error error = {.text = ""};
     message_quote(id, sizeof(id), sight->id);
-    struct slice text = is_recorded
-                            ? SLICE("its counts agree with the log, and its checksum did not")
-                            : SLICE("");
+    struct slice text =
+        is_recorded ? SLICE("its counts agree with the log, and its checksum did not") : SLICE("");
     enum err err = sight_mend(proof, &row, &nothing, text, &error);
     if (err && err != ERR_BUSY && err != ERR_NOT_FOUND)
         message_error("the checksum of a row could not be put right id=%s reason=\"%s\"", id,

@@ -15,7 +15,8 @@
 #include "server/signals.h"
 
 #define HELP_BYTES_MAX (64u << 10)
-#define LARGE_BYTES    (1 << 20) /* blocks of malloc from here on are mapped, and unmapped when freed */
+#define LARGE_BYTES \
+    (1 << 20) /* blocks of malloc from here on are mapped, and unmapped when freed */
 
 static const char *const *environment(void)
 {

@@ -370,7 +370,7 @@ static void ring(void *arg)
     uint64_t now = run_now_ns(runs);
     for (unsigned i = 0; i < LIMIT_CELLS && !runs->is_shut; i++) {
         struct run_cell *cell = &runs->cells[i];
-        if (cell->is_calling && cell->trouble_ns == 0 && 
+        if (cell->is_calling && cell->trouble_ns == 0 &&
             now - cell->called_ns > SLOW_NS * runs->layer->options.patience)
             cell->trouble_ns = cell->called_ns; /* who comes now does not wait for its end */
         if (cell->trouble_ns == 0)

@@ -111,8 +111,7 @@ static enum err count_group(const struct folder *folder, const struct group *gro
     struct found here = {.groups = 1};
     struct counting counting = {folder, group, &here};
     struct log_position next = {group->segment, group->offset + group_size(group)};
-    enum err err =
-        chain_visit_sections(folder, group, body, next, count_section, &counting, error);
+    enum err err = chain_visit_sections(folder, group, body, next, count_section, &counting, error);
     if (!err)
         add_found(found, &here);
     return err;

@@ -13,11 +13,11 @@
 #include "base/message.h"
 #include "log/redis_stream/own.h"
 
-#define WAIT_MIN_MS      20u
-#define WAIT_MAX_MS      500u
-#define PROBE_EVERY_MS   1000u
-#define FIELDS_MAX       (7u + 2 * ENTRY_SECTIONS_MAX)
-#define STALE_ID         "ERR The ID specified in XADD"
+#define WAIT_MIN_MS    20u
+#define WAIT_MAX_MS    500u
+#define PROBE_EVERY_MS 1000u
+#define FIELDS_MAX     (7u + 2 * ENTRY_SECTIONS_MAX)
+#define STALE_ID       "ERR The ID specified in XADD"
 
 /* ---- appending ---- */
 

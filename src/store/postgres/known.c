@@ -38,8 +38,7 @@ static size_t place_of(const struct known *known, uint64_t hash)
 
 static void grow(struct known *known)
 {
-    struct known larger = {
-        .mask = known->mask * 2 + 1, .count = known->count, .key = known->key};
+    struct known larger = {.mask = known->mask * 2 + 1, .count = known->count, .key = known->key};
     larger.slots = memory_take_zeroed((larger.mask + 1) * sizeof(*larger.slots));
     for (size_t i = 0; i <= known->mask; i++) {
         if (known->slots[i] != 0)

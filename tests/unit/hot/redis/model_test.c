@@ -68,7 +68,7 @@ struct model {
     struct truth now;    /* what every answer has to agree with */
     struct truth stored; /* the store */
     struct logged *log;
-    atomic_size_t log_count; /* grows under the lock, and is looked at without it */
+    atomic_size_t log_count;         /* grows under the lock, and is looked at without it */
     size_t applied[LIMIT_CELLS];     /* how far the store is in the log, by cell */
     uint64_t sequences[LIMIT_CELLS]; /* of the store */
     uint64_t relayed[LIMIT_CELLS];

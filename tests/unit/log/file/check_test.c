@@ -68,7 +68,8 @@ static size_t place_of_group(struct world *world, unsigned segment, unsigned n)
     return at;
 }
 
-/* The n-th group of a segment says that it has more sections than it has; its checksums are right. */
+/* The n-th group of a segment says that it has more sections than it has; its checksums are right.
+ */
 static void miscount_sections(struct world *world, unsigned segment, unsigned n)
 {
     size_t size;

@@ -30,7 +30,8 @@ static inline enum err open_at(struct env *env, const char *folder, const char *
 }
 
 /* The server is there, and a busy machine may take longer than the timeouts, which are short for
- * what the tests do to it: opened again, as by a node that starts, until it has answered in time. */
+ * what the tests do to it: opened again, as by a node that starts, until it has answered in time.
+ */
 static inline struct store *must_open(struct env *env, const char *folder, const char *where)
 {
     struct store *store;
