@@ -1,7 +1,7 @@
 // How the server is: what it does each second, how long that takes, and whether all of it is well.
 
 import { useMemo, useState } from "react";
-import { recent, useFigures, type Column, type Samples } from "../lib/figures";
+import { recent, SAMPLES_MS, useFigures, type Column, type Samples } from "../lib/figures";
 import { ago, bytes, compact, duration, exact, figure } from "../lib/format";
 import { Link } from "../lib/router";
 import { useIsUp } from "../lib/up";
@@ -15,8 +15,6 @@ import { ms, newest } from "../parts/way";
 import { verdict } from "./verdict";
 
 const chartSpans = { "60": "the last minute", "600": "the last 10 minutes", "3600": "the last hour" };
-
-const SAMPLES_MS = 2500; // there is one a second: one that is so late was not taken
 
 /** To the minute: it stands in a narrow place. */
 function shortMoment(time: string): string {

@@ -24,8 +24,8 @@ interface Look {
   isFree?: boolean;
   /** Steps are powers of two. */
   isBinary?: boolean;
-  /** Samples come at least this often, unless there was nobody to take them: then the line is broken. */
-  everyMs?: number;
+  /** Samples come at least this often, unless there was nobody to take them: then the line is broken. Infinity: what is not known is null in `lines`. */
+  everyMs: number;
 }
 
 const HEIGHT = 168; // the classes h-42 and h-10 below
