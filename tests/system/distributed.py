@@ -158,6 +158,15 @@ class Words:
                        "post_id = %s", post)
         self.wait_rows([(9,)], "SELECT vote_count FROM item WHERE id = %s", item)
 
+    def test_a_lag_that_is_estimated_says_so_wherever_it_is_told(self):
+        for node in self.tally.nodes:
+            node.wait_ready()
+            self.assertIn("pipeline_lag_estimated:1\r\n", self.client(node).call("INFO", "tally"))
+            self.assertEqual(node.metrics()["tally_pipeline_lag_estimated"], 1)
+            self.assertIs(node.ask("GET", "/v1/figures").json["lag_is_estimated"], True)
+            pipeline = node.ask("GET", "/v1/status").json["pipeline"]
+            self.assertTrue(pipeline is None or pipeline["lag_is_estimated"], pipeline)
+
     def test_every_node_is_ready_and_says_of_what(self):
         for node in self.tally.nodes:
             node.wait_ready()

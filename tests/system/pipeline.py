@@ -14,6 +14,7 @@ import threading
 import time
 
 import tallyd
+import web
 
 FLUSH_WITHIN_S = 10
 FAST = ("--flush-interval", "50ms")
@@ -429,6 +430,11 @@ class Outages(PipelineCase):
                 info = client.call("INFO", "pipeline")
                 self.assertIn("pipeline_lag_events:3200\r\n", info)
                 self.assertIn("pipeline_lag_estimated:0\r\n", info)
+                http = web.Web(server.http_port)
+                self.addCleanup(http.close)
+                self.assertIn(b"\ntally_pipeline_lag_estimated 0\n", http.get("/metrics").body)
+                self.assertIs(http.get("/v1/figures").json["lag_is_estimated"], False)
+                self.assertIs(http.get("/v1/status").json["pipeline"]["lag_is_estimated"], False)
             finally:
                 base.execute("ROLLBACK")
                 base.close()

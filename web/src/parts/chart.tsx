@@ -16,6 +16,8 @@ export interface Line {
 
 interface Look {
   text: (value: number) => string;
+  /** In the legend, where it says more than on the axis. */
+  legend?: (value: number) => string;
   /** What differs by powers of ten, such as times. */
   isLog?: boolean;
   /** The line alone. */
@@ -159,7 +161,7 @@ export function Chart({ label, times: taken, lines: given, ...look }: { label: s
   useEffect(() => plot.current?.setData(dataOf(times, lines)), [times, lines]);
   return (
     <>
-      {!look.isBare && <Legend times={times} lines={lines} at={at} text={look.text} />}
+      {!look.isBare && <Legend times={times} lines={lines} at={at} text={look.legend ?? look.text} />}
       <div ref={place} role="img" aria-label={label} className={`w-full overflow-hidden ${look.isBare ? "h-10" : "h-42"}`} />
     </>
   );
