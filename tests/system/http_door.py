@@ -568,7 +568,10 @@ class Protocol(Shared):
         for time_, status in (("9999-12-31T23:59:59.999Z", 200), ("253402300799999", 200),
                               ("253402300800000", 400), (str(2 ** 63 - 1), 400), ("-1", 400)):
             with self.subTest(time=time_):
-                self.assertEqual(self.web.get(f"{path}/at?time={time_}").status, status)
+                answer = self.web.get(f"{path}/at?time={time_}")
+                self.assertEqual(answer.status, status)
+                if status == 200:
+                    self.assertEqual(answer.json["value"], "1")
                 self.assertEqual(self.web.get(f"/v1/events?until={time_}").status, status)
 
     def test_an_unknown_expectation_is_refused(self):

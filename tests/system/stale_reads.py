@@ -19,11 +19,11 @@ KEEPING_S = 3  # a total of a shard that does not answer is known for so long
 FLAGS = ("--flush-interval", "50ms", "--ack-timeout", "30s", "--totals-ttl", f"{KEEPING_S}s")
 
 # Commands that read, and do not read counters and items: what they say is not stale.
-OTHER_COMMANDS = {"dbsize", "counter.recount", "counter.events", "counter.at", "events", "history",
+OTHER_COMMANDS = {"dbsize", "counter.recount", "counter.events", "counter.at", "events",
                   "subscribe", "unsubscribe", "psubscribe", "punsubscribe"}
 OTHER_PATHS = {"/v1/counters/{id}/recount", "/v1/counters/{id}/events", "/v1/counters/{id}/at",
                "/v1/counters/{id}/values",  # these ask the log
-               "/v1/items/{item}/history", "/v1/events", "/v1/dlq", "/v1/dlq/{event}",
+               "/v1/events", "/v1/dlq", "/v1/dlq/{event}",
                "/v1/audits", "/v1/tasks", "/v1/tasks/{task}", "/v1/changes", "/v1/status",
                "/v1/figures", "/openapi.json", "/metrics", "/livez", "/readyz", "/", "/tally.js",
                "/page/{file}"}
@@ -216,6 +216,16 @@ class StaleReads(deployment.Case):
             self.check_refused(answer)
         return {"/v1/users/{user}/reactions"}
 
+    def check_history(self, item):
+        """It is of PostgreSQL: what users did up to when."""
+        said = self.get(f"/v1/items/{item}/history")
+        self.assertEqual(said.status, 200, said.body)
+        self.assertTrue(said.json.get("stale"), said.body)
+        self.assertEqual([entry["user"] for entry in said.json["history"]], ["bob", "ann"])
+        self.journal.check(item, 2, ms(said.json["as_of"]))
+        self.assertNotIn("etag", said.headers)
+        return {"/v1/items/{item}/history"}
+
     # --- RESP ---
 
     def commands_that_read(self):
@@ -227,7 +237,7 @@ class StaleReads(deployment.Case):
                 ("PTTL", counter), ("TYPE", counter), ("COUNTER.INFO", counter),
                 ("REACTION", item, "ann"), ("COUNTS", item), ("GET", f"{item}/like"),
                 ("SCAN", "0"), ("KEYS", "*"), ("MEMBERS", item, "like"),
-                ("REACTED", "ann"), ("USER.REACTIONS", "ann")]
+                ("REACTED", "ann"), ("USER.REACTIONS", "ann"), ("HISTORY", item)]
 
     def check_refused_commands(self, counter, item):
         client = self.client(self.strict)
@@ -250,6 +260,8 @@ class StaleReads(deployment.Case):
         self.assertEqual(client.call("TYPE", counter), "string")
         self.assertEqual(pairs(client.call("COUNTS", item))["like"], 2)
         self.assertEqual(client.call("REACTION", item, "ann"), "like")
+        self.assertEqual([pairs(entry)["user"] for entry in client.call("HISTORY", item)[1]],
+                         ["bob", "ann"])
         self.assertIn(counter, client.call("KEYS", "*"))
 
     def check_figures(self):
@@ -287,6 +299,7 @@ class Single(StaleReads):
         done |= self.check_many(counters, items)
         done |= self.check_lists([*counters, *items, "spread"])
         done |= self.check_items_of_user()
+        done |= self.check_history(items[0])
         self.assertEqual(self.paths_that_read() - OTHER_PATHS, done)
         self.check_refused_commands(counters[0], items[0])
         self.check_served_commands(counters[0], items[0])
@@ -310,6 +323,10 @@ class Single(StaleReads):
                 return False
         wait_until(is_told, WITHIN_S, "the newest value")
         self.assertNotIn("stale", self.get("/v1/counters/a").json)
+        wait_until(lambda: "stale" not in self.get("/v1/items/b/history").json, WITHIN_S,
+                   "a history that is not old")
+        self.assertEqual(len(self.get("/v1/items/b/history").json["history"]),
+                         self.journal.newest("b"))
         self.assertEqual(self.get("/v1/counters/a?exact=true").json["value"], value)
 
 
@@ -347,6 +364,8 @@ class Cluster(StaleReads):
             self.check_item(item)
         self.check_many(gone, gone_items)
         self.check_lists([*gone, *gone_items])
+        self.check_history(gone_items[0])
+        self.check_history(here_items[0])
         self.check_here(here, here_items)
         self.check_spread()
         self.check_refused_commands(gone[0], gone_items[0])
