@@ -17,6 +17,7 @@ from tallyd import ReplyError, pairs, wait_until
 WITHIN_S = 120
 KEEPING_S = 3  # a total of a shard that does not answer is known for so long
 FLAGS = ("--flush-interval", "50ms", "--ack-timeout", "30s", "--totals-ttl", f"{KEEPING_S}s")
+USERS = ("ann", "bob", "eve", "kim")
 
 # Commands that read, and do not read counters and items: what they say is not stale.
 OTHER_COMMANDS = {"dbsize", "counter.recount", "counter.events", "counter.at", "events",
@@ -88,7 +89,7 @@ class StaleReads(deployment.Case):
         """Half of it is in PostgreSQL when this returns."""
         for name in spread:
             self.spread(name)
-        for user in ("ann", "bob"):
+        for user in USERS[:2]:
             for name in (*counters, *spread):
                 self.add(name)
             for item in items:
@@ -99,7 +100,7 @@ class StaleReads(deployment.Case):
             self.wait_stored("SELECT count::bigint FROM items WHERE id = %s AND kind = 'like'",
                              item, 2)
         self.aggregator.stop()
-        for user in ("eve", "kim"):
+        for user in USERS[2:]:
             for name in (*counters, *spread):
                 self.add(name)
             for item in items:
@@ -348,7 +349,10 @@ class Cluster(StaleReads):
         self.deploy_nodes(cluster=True, replicas=0)
         counters = [f"counter{i}" for i in range(16)]
         items = [f"item{i}" for i in range(16)]
-        self.write_and_stop_in_between(counters, items, ["spread"])
+        wide = [f"wide{i}" for i in range(8)]
+        for item in wide:
+            tallyd.insist(self.resp, "COUNTER.CREATE", f"{item}/like", "SHARDS", "16")
+        self.write_and_stop_in_between(counters, [*items, *wide], ["spread"])
         owners = self.owners("spread")
         away = next(node for node in self.tally.cluster.primaries() if node not in owners)
         gone, here = self.parts(counters, away)
@@ -367,6 +371,7 @@ class Cluster(StaleReads):
         self.check_history(gone_items[0])
         self.check_history(here_items[0])
         self.check_here(here, here_items)
+        self.check_spread_item(self.parts([f"wide{i}" for i in range(8)], away)[1][0])
         self.check_spread()
         self.check_refused_commands(gone[0], gone_items[0])
         self.check_served_commands(gone[0], gone_items[0])
@@ -383,6 +388,46 @@ class Cluster(StaleReads):
             said = self.get(f"/v1/items/{item}").json
             self.assertEqual(int(said["counts"]["like"]), self.journal.newest(item))
             self.assertFalse({"stale", "shards_missing"} & set(said), said)
+
+    def check_spread_item(self, item):
+        """Its shards have users each: a count lacks those of some, and each user is in one."""
+        wait_until(lambda: self.lacks_shards(self.get(f"/v1/items/{item}").json), WITHIN_S,
+                   "shards of an item that are missing")
+        for path, find in ((f"/v1/items/{item}", lambda said: said["counts"]["like"]),
+                           (f"/like/count/{item}", lambda said: said["like_count"]),
+                           (f"/{item}/count", lambda said: said["likeCount"]),
+                           (f"/v1/counters/{item}%2Flike", lambda said: said["value"]),
+                           (f"/v1/counters?ids={item}%2Flike",
+                            lambda said: said["counters"][0]["value"])):
+            said = self.get(path).json
+            self.assertTrue(self.lacks_shards(said), (path, said))
+            self.assertLessEqual(int(find(said)), self.journal.newest(item))
+        pages = self.all_pages(f"/v1/counters?match={item}*")
+        self.assertTrue(any(page.get("stale") or self.lacks_shards(page) for page in pages), pages)
+        entries = [entry for page in pages for entry in page["counters"]]
+        self.assertTrue(entries, pages)
+        for entry in entries:
+            self.assertTrue(entry.get("stale") or self.lacks_shards(entry), entry)
+        self.check_mine(item)
+        for command in (("COUNTS", item), ("GET", f"{item}/like"), ("KEYS", f"{item}*")):
+            with self.refused("STALE"):
+                self.client(self.strict).call(*command)
+
+    def check_mine(self, item):
+        """All of them hold a like, and the first two did when PostgreSQL heard the last of it."""
+        stale = 0
+        for user in USERS:
+            said = self.strict.ask("POST", "/v1/reactions/mine", {"user": user, "items": [item]})
+            entry = said.json["reactions"][0]
+            if entry.get("stale"):
+                stale += 1
+                self.assertTrue(said.json["stale"], said.body)
+                self.assertEqual(entry["reaction"], "like" if user in USERS[:2] else None)
+                self.journal.check(item, 2, ms(entry["as_of"]))
+            else:
+                self.assertEqual(entry["reaction"], "like", said.body)
+        print(f"{item}: {stale} of {len(USERS)} users are in shards that are missing",
+              file=sys.stderr)
 
     def check_spread(self):
         """Shards are missing: what they had is known for a while, and then they are left out."""
