@@ -116,9 +116,9 @@ static struct slice readable(struct slice value, const char *unit, char *room, s
 /* What INFO says elsewhere of the number: many nodes can only estimate what waits. */
 static const char *unit_of(struct slice info, const char *field, const char *unit)
 {
-    bool is_lag = strcmp(field, "pipeline_lag_events") == 0;
-    return is_lag && slice_equal(info_field(info, "pipeline_lag_estimated"), SLICE("1")) ? "about"
-                                                                                         : unit;
+    if (strcmp(field, "pipeline_lag_events") != 0)
+        return unit;
+    return slice_equal(info_field(info, "pipeline_lag_estimated"), SLICE("1")) ? "about" : unit;
 }
 
 static void print_status(struct session *session, struct slice info)
