@@ -16,7 +16,8 @@
 static const struct {
     const char *field;
     const char *name;
-    const char *unit; /* "bytes", "s": shown as people read them; "text": only if there is one */
+    const char *unit; /* "bytes", "s": shown as people read them; "text": only if there is one;
+                         "about": an estimate */
 } status_lines[] = {
     {"tally_version", "version", ""},
     {"uptime_in_seconds", "up for", "s"},
@@ -104,9 +105,20 @@ static struct slice readable(struct slice value, const char *unit, char *room, s
         (void)snprintf(room, size, "%llu ms", (unsigned long long)number);
     else if (strcmp(unit, "limit") == 0 && number == 0)
         (void)snprintf(room, size, "none");
+    else if (strcmp(unit, "about") == 0)
+        (void)snprintf(room, size, "%s%llu", number > 0 ? "about " : "",
+                       (unsigned long long)number);
     else
         format_bytes(room, size, number);
     return slice_of(room);
+}
+
+/* What INFO says elsewhere of the number: many nodes can only estimate what waits. */
+static const char *unit_of(struct slice info, const char *field, const char *unit)
+{
+    if (strcmp(field, "pipeline_lag_events") != 0)
+        return unit;
+    return slice_equal(info_field(info, "pipeline_lag_estimated"), SLICE("1")) ? "about" : unit;
 }
 
 static void print_status(struct session *session, struct slice info)
@@ -122,8 +134,9 @@ static void print_status(struct session *session, struct slice info)
         char room[64];
         if (!value.data || (strcmp(status_lines[i].unit, "text") == 0 && value.size == 0))
             continue;
+        const char *unit = unit_of(info, status_lines[i].field, status_lines[i].unit);
         print_table_add(&table, slice_of(status_lines[i].name));
-        print_table_add(&table, readable(value, status_lines[i].unit, room, sizeof(room)));
+        print_table_add(&table, readable(value, unit, room, sizeof(room)));
     }
     print_table_write(&table, session->colours);
     print_table_done(&table);

@@ -672,28 +672,78 @@ static bool is_one_word(char one, char next)
     return is_digit || (is_letter(a) && is_letter(b));
 }
 
-/* Is the name in the text? Whoever makes keys may glue it to anything ("likebob2"), and a key that
- * goes in vain costs nothing, since the store has its hash. But a number, or a name of a letter or
- * two, is in nearly all keys by chance: those count as whole words or numbers only, "v-7-1" and
- * "like7x2", and not "v-17-1". */
-static bool names(struct slice text, struct slice user)
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c = (char)(c | 0x20);
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* The byte at `at`, where %2F and + may stand for others as in the query of a URL; returns how many
+ * bytes of the text it takes. */
+static size_t byte_at(struct slice text, size_t at, bool is_encoded, char *ret_byte)
+{
+    const char *from = text.data + at;
+    *ret_byte = is_encoded && *from == '+' ? ' ' : *from;
+    if (!is_encoded || *from != '%' || text.size - at < 3 || hex_digit(from[1]) < 0 ||
+        hex_digit(from[2]) < 0)
+        return 1;
+    *ret_byte = (char)(hex_digit(from[1]) << 4 | hex_digit(from[2]));
+    return 3;
+}
+
+static char lower_case(char c)
+{
+    return c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
+}
+
+/* Where the name ends that begins at `at`; 0: it does not. */
+static size_t end_of_name(struct slice text, size_t at, struct slice user, bool is_encoded)
+{
+    for (size_t i = 0; i < user.size; i++) {
+        char byte;
+        if (at == text.size)
+            return 0;
+        at += byte_at(text, at, is_encoded, &byte);
+        if (lower_case(byte) != lower_case(user.data[i]))
+            return 0;
+    }
+    return at;
+}
+
+static bool names_as(struct slice text, struct slice user, bool is_encoded)
 {
     uint32_t number;
-    if (text.size < user.size)
-        return false;
-    if (user.size >= NAME_ANYWHERE && !user_is_numeric(user, &number))
-        return memmem(text.data, text.size, user.data, user.size) != NULL;
-    for (size_t at = 0; at + user.size <= text.size; at++) {
-        if (memcmp(text.data + at, user.data, user.size) != 0)
-            continue;
-        size_t behind = at + user.size;
-        bool is_front = at == 0 || !is_one_word(text.data[at - 1], text.data[at]);
-        bool is_back =
-            behind == text.size || !is_one_word(text.data[behind - 1], text.data[behind]);
-        if (is_front && is_back)
+    bool is_anywhere = user.size >= NAME_ANYWHERE && !user_is_numeric(user, &number);
+    char before = 0;
+    for (size_t at = 0; at < text.size;) {
+        char first;
+        size_t size = byte_at(text, at, is_encoded, &first);
+        size_t end = end_of_name(text, at, user, is_encoded);
+        char behind = 0;
+        if (end > 0 && end < text.size)
+            (void)byte_at(text, end, is_encoded, &behind);
+        if (end > 0 && (is_anywhere || (!is_one_word(before, first) &&
+                                        !is_one_word(user.data[user.size - 1], behind))))
             return true;
+        before = first;
+        at += size;
     }
     return false;
+}
+
+/* Is the name in the text, in either case, as it is or encoded as in a URL? Whoever makes keys may
+ * glue it to anything ("likebob2"), and a key that goes in vain costs nothing, since the store has
+ * its hash. But a number, or a name of a letter or two, is in nearly all keys by chance: those
+ * count as whole words or numbers only, "v-7-1" and "like7x2", and not "v-17-1". */
+static bool names(struct slice text, struct slice user)
+{
+    if (text.size == 0)
+        return false;
+    return names_as(text, user, false) ||
+           ((memchr(text.data, '%', text.size) || memchr(text.data, '+', text.size)) &&
+            names_as(text, user, true));
 }
 
 static bool is_of(const struct event *event, struct slice user)

@@ -479,13 +479,13 @@ static void wait_for_durable(struct desk_seat *seat)
 
 /* Others may carry some of the lanes: the mark is theirs, too, a second old at most. What we did
  * ourselves may be in an outbox still. */
-static enum err catch_up_lanes(struct desk_seat *seat, struct error *error)
+static enum err catch_up_lanes(struct desk_seat *seat, uint64_t within_ns, struct error *error)
 {
     struct desk *desk = seat->desk;
     struct log_position ends[LIMIT_CELLS];
     for (unsigned lane = 0; lane < LIMIT_CELLS; lane++)
         ends[lane] = log_end(desk->log, lane);
-    uint64_t until_ns = env_monotonic_ns(desk->options.env) + CATCH_UP_NS;
+    uint64_t until_ns = env_monotonic_ns(desk->options.env) + within_ns;
     for (;;) {
         struct state_mark mark;
         aggregator_mark(desk->options.aggregator, &mark);
@@ -503,14 +503,14 @@ static enum err catch_up_lanes(struct desk_seat *seat, struct error *error)
     }
 }
 
-enum err seat_catch_up(struct desk_seat *seat, struct error *error)
+enum err seat_catch_up_within(struct desk_seat *seat, uint64_t within_ns, struct error *error)
 {
     struct desk *desk = seat->desk;
     if (desk_has_lanes(desk))
-        return catch_up_lanes(seat, error);
+        return catch_up_lanes(seat, within_ns, error);
     wait_for_durable(seat);
     struct log_position end = log_end(desk->log, 0);
-    uint64_t until_ns = env_monotonic_ns(desk->options.env) + CATCH_UP_NS;
+    uint64_t until_ns = env_monotonic_ns(desk->options.env) + within_ns;
     struct state_mark mark;
     for (;;) {
         aggregator_mark(desk->options.aggregator, &mark);
@@ -523,6 +523,11 @@ enum err seat_catch_up(struct desk_seat *seat, struct error *error)
                              "the store is too far behind the log; try again later");
         (void)bell_wait(&seat->bell, 5);
     }
+}
+
+enum err seat_catch_up(struct desk_seat *seat, struct error *error)
+{
+    return seat_catch_up_within(seat, CATCH_UP_NS, error);
 }
 
 /* --- the log --- */

@@ -128,7 +128,8 @@ enum err desk_redrive(struct desk_seat *seat, const unsigned char *event_id, uin
 enum err desk_discard(struct desk_seat *seat, const unsigned char *event_id, uint64_t *ret_count,
                       struct error *error);
 enum err desk_past(struct desk_seat *seat, struct slice item, struct slice user, uint64_t *cursor,
-                   uint32_t limit, store_past_fn *visit, void *arg, struct error *error);
+                   uint32_t limit, store_past_fn *visit, void *arg, struct age *age,
+                   struct error *error);
 enum err desk_audits(struct desk_seat *seat, uint64_t *cursor, uint32_t limit,
                      store_audit_fn *visit, void *arg, struct error *error);
 

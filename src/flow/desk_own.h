@@ -85,6 +85,7 @@ enum err seat_run(struct desk_seat *seat, struct op *ops, size_t count, struct e
 /* Waits until the store has all that is in the log now. ERR_UNAVAILABLE if it does not get there.
  */
 enum err seat_catch_up(struct desk_seat *seat, struct error *error);
+enum err seat_catch_up_within(struct desk_seat *seat, uint64_t within_ns, struct error *error);
 
 /* What there is of a counter or item now, and what it is the sum of; brought into memory first,
  * since what waits in the store for a retry counts there. ERR_NOT_FOUND. */

@@ -414,16 +414,62 @@ enum err desk_letter(struct desk_seat *seat, const unsigned char *event_id, stor
     return err ? err : store_letter(reader, event_id, visit, arg, error);
 }
 
-enum err desk_past(struct desk_seat *seat, struct slice item, struct slice user, uint64_t *cursor,
-                   uint32_t limit, store_past_fn *visit, void *arg, struct error *error)
+/* --- history --- */
+
+#define PAST_WITHIN_NS (5u * 1000000000ull)
+
+/* Does the store lack something that is in this lane of the log? */
+static bool lane_is_behind(const struct desk *desk, const struct state_mark *mark, unsigned lane)
 {
+    struct log_position at = desk_has_lanes(desk) ? mark->lanes[lane] : mark->position;
+    return log_position_is_before(at, log_end(desk->log, desk_has_lanes(desk) ? lane : 0));
+}
+
+/* Up to when does the store have all that was written? A log of one lane is read in its order, so
+ * that the newest event that the store has tells; of many lanes the one that is furthest behind.
+ * 0: it has everything. */
+static int64_t stored_until_ms(const struct desk *desk)
+{
+    struct state_mark mark;
+    aggregator_mark(desk->options.aggregator, &mark);
+    int64_t newest_ms = 1;
+    int64_t oldest_ms = INT64_MAX;
+    bool is_behind = false;
+    for (unsigned lane = 0; lane < LIMIT_CELLS; lane++) {
+        int64_t time_ms = mark.times_ms[lane];
+        newest_ms = time_ms > newest_ms ? time_ms : newest_ms;
+        if (!lane_is_behind(desk, &mark, lane))
+            continue;
+        is_behind = true;
+        oldest_ms = time_ms < oldest_ms ? time_ms : oldest_ms;
+    }
+    if (!is_behind)
+        return 0;
+    if (!desk_has_lanes(desk))
+        return newest_ms;
+    return oldest_ms > 0 ? oldest_ms : 1;
+}
+
+enum err desk_past(struct desk_seat *seat, struct slice item, struct slice user, uint64_t *cursor,
+                   uint32_t limit, store_past_fn *visit, void *arg, struct age *age,
+                   struct error *error)
+{
+    assert(seat && cursor && visit && age);
+
     struct store_reader *reader;
     enum err err = check_id(item, error);
     if (!err && user.size > 0)
         err = check_user(user, error);
     if (!err)
         err = seat_reader(seat, &reader, error);
-    return err ? err : store_past(reader, item, user, cursor, limit, visit, arg, error);
+    if (err)
+        return err;
+    if (seat_catch_up_within(seat, PAST_WITHIN_NS, NULL)) {
+        struct age behind = {.as_of_ms = stored_until_ms(seat->desk)};
+        behind.stale = behind.as_of_ms != 0;
+        age_add(age, &behind);
+    }
+    return store_past(reader, item, user, cursor, limit, visit, arg, error);
 }
 
 enum err desk_audits(struct desk_seat *seat, uint64_t *cursor, uint32_t limit,

@@ -383,6 +383,8 @@ static void write_lag(struct page *page, const struct pipeline_stats *pipeline)
           "Events in the log and not in the store; with many nodes an "
           "estimate from what was read before.",
           pipeline->lag_events);
+    gauge(page, "tally_pipeline_lag_estimated", "1 where that is an estimate: with many nodes.",
+          pipeline->lag_is_estimated);
     gauge(page, "tally_pipeline_lag_bytes", "Bytes of the log that are not in the store.",
           pipeline->lag_bytes);
     gauge_ms(page, "tally_pipeline_lag_seconds", "Age of the oldest of them.", pipeline->lag_ms);

@@ -27,9 +27,9 @@ enum {
     FILES_OF_FILE_LOG = 12, /* segments: written, prepared, followed, read once more, cleaned */
     FILES_OF_SQLITE = 20,   /* seven connections, each a file and a journal; index, sorting */
     FILES_OF_POSTGRES = 16, /* connections */
-    FILES_OF_REDIS = 264,   /* a connection to each server of the largest cluster */
-    FILES_OF_STREAMS = 272, /* the same, once more to read */
-    FILES_OF_KAFKA = 320,   /* three clients, each with the brokers of a large cluster */
+    FILES_OF_REDIS = 264,   /* a connection to each of 256 servers */
+    FILES_OF_STREAMS = 272, /* the same, and some to read */
+    FILES_OF_KAFKA = 320,   /* three clients, each with three for each of 32 brokers */
 };
 
 uint64_t process_own_files(const struct process_parts *parts)

@@ -1,11 +1,13 @@
 """cli.py - the tally command as scripts use it: pipes, JSON, exit codes, settings, errors."""
 
+import contextlib
 import os
 import re
 import shlex
 import shutil
 import signal
 import subprocess
+import threading
 
 import cli_rig
 import tallyd
@@ -277,6 +279,29 @@ class Exits(cli_rig.Case):
                                       result.stderr)
                         self.assertIn("6380", result.stderr)
                         self.assertNotIn("not known", result.stderr)
+
+    def test_a_lag_that_is_estimated_is_not_shown_as_a_count(self):
+        for lag, estimated, shown in ((51439, 1, "about 51439"), (51439, 0, "51439"), (0, 1, "0")):
+            info = f"pipeline:running\r\npipeline_lag_events:{lag}\r\npipeline_lag_estimated:{estimated}\r\n"
+            with self.subTest(info=info):
+                said = self.said("status", port=self.answering(info))
+                self.assertRegex(said, rf"events not in the store yet +{shown}\n")
+        self.assertRegex(self.said("status", port=self.answering("pipeline_lag_events:7\r\n")),
+                         r"events not in the store yet +7\n")
+
+    def answering(self, info):
+        """The port of a server that answers the next command with this."""
+        listener = tallyd.socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(listener.close)
+
+        def serve():
+            with contextlib.suppress(OSError), listener.accept()[0] as client:
+                client.recv(4096)
+                client.sendall(f"${len(info)}\r\n{info}\r\n".encode())
+                client.recv(4096)
+
+        threading.Thread(target=serve, daemon=True).start()
+        return listener.getsockname()[1]
 
     def test_a_server_that_goes_away(self):
         self.one = self.server()

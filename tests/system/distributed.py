@@ -7,8 +7,11 @@ import contextlib
 import http.client
 import json
 import os
+import re
+import resource
 import tempfile
 import time
+from collections import Counter
 
 import agreement
 import deployment
@@ -21,6 +24,62 @@ SAID_WITHIN_S = 60
 OUTBOX_MAX = 1000
 # An answer is weak when the log is known to be down, not because a busy machine was slow.
 FLAGS = ("--flush-interval", "100ms", "--ack-timeout", "10s", "--outbox-max", str(OUTBOX_MAX))
+
+
+CLIENTS = 20
+CONNECTIONS_MAX = 100
+FEW_FILES = 200  # less than any node needs
+# What process.c reserves is enough for so many servers of Redis, and brokers of Kafka.
+SERVERS_MAX = 256
+BROKERS_MAX = 32
+FILES_OF_BROKER = 9  # a connection and a pipe for each of three clients
+
+
+@contextlib.contextmanager
+def soft_limit(files):
+    """Of open files, for what is started meanwhile."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def reserved_for(part):
+    """How many descriptors tallyd reserves for a part."""
+    with open(os.path.join(tallyd.ROOT, "src/server/process.c"), encoding="utf-8") as source:
+        return int(re.search(rf"FILES_OF_{part} = (\d+)", source.read())[1])
+
+
+class OpenFiles:
+    """What a node has open: clients, connections to ports of others, pipes, and all there is."""
+
+    def __init__(self, node):
+        own, sockets = {node.port, node.http_port}, self.sockets(node.pid)
+        self.clients, self.pipes, self.all, self.to = 0, 0, 0, Counter()
+        for name in os.listdir(f"/proc/{node.pid}/fd"):
+            with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+                what = os.readlink(f"/proc/{node.pid}/fd/{name}")
+                here, there = sockets.get(what, (None, None))
+                self.all += 1
+                self.pipes += what.startswith("pipe:")
+                self.clients += here in own and there != 0
+                self.to[there] += here not in own
+
+    @staticmethod
+    def sockets(pid):
+        """By their names, the ports of both ends."""
+        found = {}
+        for version in ("tcp", "tcp6"):
+            with open(f"/proc/{pid}/net/{version}", encoding="ascii") as lines:
+                for fields in map(str.split, list(lines)[1:]):
+                    here, there = (int(fields[i].rsplit(":", 1)[1], 16) for i in (1, 2))
+                    found[f"socket:[{fields[9]}]"] = (here, there)
+        return found
+
+    def connected(self, ports):
+        return sum(self.to[port] for port in ports)
 
 
 class Small(deployment.Case):
@@ -158,10 +217,62 @@ class Words:
                        "post_id = %s", post)
         self.wait_rows([(9,)], "SELECT vote_count FROM item WHERE id = %s", item)
 
+    def test_a_lag_that_is_estimated_says_so_wherever_it_is_told(self):
+        for node in self.tally.nodes:
+            node.wait_ready()
+            if node.serves:
+                info = self.client(node).call("INFO", "pipeline")
+                self.assertIn("pipeline_lag_estimated:1\r\n", info)
+            self.assertEqual(node.metrics()["tally_pipeline_lag_estimated"], 1)
+            self.assertIs(node.ask("GET", "/v1/figures").json["lag_is_estimated"], True)
+            pipeline = node.ask("GET", "/v1/status").json["pipeline"]
+            self.assertTrue(pipeline is None or pipeline["lag_is_estimated"], pipeline)
+
     def test_every_node_is_ready_and_says_of_what(self):
         for node in self.tally.nodes:
             node.wait_ready()
             self.assertIn("store", node.readiness()[1])
+
+
+    def test_no_more_descriptors_are_open_than_are_reserved(self):
+        node = deployment.Node("all", self.tally.urls, *FLAGS, "--max-connections",
+                               str(CONNECTIONS_MAX))
+        self.adopt(node)
+        with soft_limit(FEW_FILES):  # it raises that to what it needs, and no further
+            node.spawn()
+        node.wait_ready()
+        reserved = resource.prlimit(node.pid, resource.RLIMIT_NOFILE)[0] - CONNECTIONS_MAX
+        self.assertGreater(reserved, FEW_FILES)
+        counter = self.name("views")
+        for client in [self.client(node) for _ in range(CLIENTS)]:
+            client.call("INCR", counter)
+        self.wait_rows([(CLIENTS,)], "SELECT value FROM counters WHERE id = %s", counter)
+        files = OpenFiles(node)
+        self.assertGreaterEqual(files.clients, CLIENTS)
+        self.assertLessEqual(files.all - files.clients, reserved)
+        self.check_parts(files)
+        node.stop()
+
+    def check_parts(self, files):
+        """What one part leaves over hides nothing that another lacks."""
+        tally = self.tally
+
+        def ports(engines, proxies=()):
+            return {one.port for one in (*engines, *proxies) if one}
+        postgres = files.connected(ports([tally.postgres], [tally.postgres_proxy]))
+        self.assertIn(postgres, range(1, reserved_for("POSTGRES") + 1))
+        nodes = tally.cluster.nodes if tally.cluster else [tally.redis]
+        redis = files.connected(ports(nodes, [getattr(one, "proxy", None) for one in nodes]))
+        self.assertIn(redis, range(1, len(nodes) + reserved_for("REDIS") - SERVERS_MAX + 1))
+        if tally.stream:
+            stream = files.connected(ports([tally.stream], [tally.stream_proxy]))
+            self.assertIn(stream, range(1, 1 + reserved_for("STREAMS") - SERVERS_MAX + 1))
+        if tally.kafka:
+            brokers = tally.kafka.brokers
+            kafka = files.connected(ports(brokers, [broker.proxy for broker in brokers]))
+            more = (BROKERS_MAX - len(brokers)) * FILES_OF_BROKER
+            self.assertIn(kafka, range(1, reserved_for("KAFKA") - more + 1))
+            self.assertLessEqual(kafka + files.pipes, reserved_for("KAFKA") - more)
 
 
 class Cluster(Small, Words):

@@ -568,7 +568,10 @@ class Protocol(Shared):
         for time_, status in (("9999-12-31T23:59:59.999Z", 200), ("253402300799999", 200),
                               ("253402300800000", 400), (str(2 ** 63 - 1), 400), ("-1", 400)):
             with self.subTest(time=time_):
-                self.assertEqual(self.web.get(f"{path}/at?time={time_}").status, status)
+                answer = self.web.get(f"{path}/at?time={time_}")
+                self.assertEqual(answer.status, status)
+                if status == 200:
+                    self.assertEqual(answer.json["value"], "1")
                 self.assertEqual(self.web.get(f"/v1/events?until={time_}").status, status)
 
     def test_an_unknown_expectation_is_refused(self):
@@ -749,14 +752,50 @@ class Protocol(Shared):
                 self.assertEqual(self.web.post(path, headers=headers).status, status)
         self.assertEqual(self.web.get(f"/v1/counters/{self.id}").json["value"], "3")
 
+    def searches(self):
+        """All that is read with GET and searches the log, the store or all counters."""
+        path = f"/v1/counters/{self.id}"
+        return (path + "/at?time=253402300799999", path + "/values?since=1&until=2&points=2",
+                path + "/events", f"/v1/counters?ids={self.id}", f"/v1/counters?match={self.id}",
+                f"/v1/items/{self.id}/history", "/v1/users/ann/reactions", "/v1/events", "/v1/dlq",
+                "/v1/audits", f"/v1/changes?ids={self.id}")
+
+    def status_of(self, path, headers):
+        """Of an answer that may go on for ever."""
+        with web.Raw(self.shared.http_port) as raw:
+            lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+            raw.send(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n{lines}\r\n".encode())
+            return raw.read().status
+
     def test_a_page_of_another_site_cannot_begin_a_recount(self):
         path = f"/v1/counters/{self.id}"
         self.web.post(path + "/add")
         self.assertEqual(self.web.get(path + "/recount").status, 405)
-        for origin in ("https://evil.example", "null"):
-            answer = self.web.post(path + "/recount", headers={"Origin": origin})
-            self.assertEqual(answer.status, 403)
+        for headers in ({"Origin": "https://evil.example"}, {"Origin": "null"},
+                        {"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"}):
+            with self.subTest(headers=headers):
+                answer = self.web.post(path + "/recount", headers=headers)
+                self.assertEqual((answer.status, answer.problem), (403, "denied"))
         self.assertEqual(self.web.post(path + "/recount").status, 200)
+
+    def test_a_page_of_another_site_cannot_have_anything_searched(self):
+        """An image and a link send no Origin, and a browser says where they stand."""
+        self.web.post(f"/v1/counters/{self.id}/add")
+        own = "http://localhost"
+        for path in self.searches():
+            for headers, status in (
+                    ({"Sec-Fetch-Site": "cross-site"}, 403), ({"Sec-Fetch-Site": "same-site"}, 403),
+                    ({"Origin": "https://evil.example"}, 403), ({"Origin": "null"}, 403),
+                    ({"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"}, 403),
+                    ({}, 200), ({"Sec-Fetch-Site": "none"}, 200),
+                    ({"Sec-Fetch-Site": "same-origin"}, 200), ({"Origin": own}, 200)):
+                with self.subTest(path=path, headers=headers):
+                    self.assertEqual(self.status_of(path, headers), status)
+        for path in ("/", "/livez", "/openapi.json", "/metrics", f"/v1/counters/{self.id}",
+                     "/tally.js"):
+            with self.subTest(path=path):
+                answer = self.web.get(path, **{"Sec-Fetch-Site": "cross-site"})
+                self.assertNotEqual(answer.status, 403)
 
     def test_scripts_of_other_sites_change_nothing(self):
         for origin in ("https://evil.example", "null", "http://localhost.evil.example"):
@@ -787,6 +826,9 @@ class Origins(Shared):
         self.assertEqual(put.headers["access-control-allow-origin"], "https://b.example")
         other = self.web.put("/v1/items/a/reactions/b", headers={"Origin": "https://app.example.evil"})
         self.assertEqual(other.status, 403)
+        for origin, status in (("https://b.example", 200), ("https://app.example.evil", 403)):
+            headers = {"Origin": origin, "Sec-Fetch-Site": "cross-site"}
+            self.assertEqual(self.web.get("/v1/events", **headers).status, status)
 
     def test_names_may_be_added(self):
         self.assertEqual(self.web.get("/livez", Host="tally.example:80").status, 200)

@@ -4,6 +4,7 @@ is killed, the store refuses, is locked, read-only, full, damaged or gone.
 Another process looks into the database with Python's sqlite3, as the sqlite3 shell would."""
 
 import contextlib
+import datetime
 import os
 import random
 import re
@@ -14,6 +15,7 @@ import threading
 import time
 
 import tallyd
+import web
 
 FLUSH_WITHIN_S = 10
 FAST = ("--flush-interval", "50ms")
@@ -429,12 +431,46 @@ class Outages(PipelineCase):
                 info = client.call("INFO", "pipeline")
                 self.assertIn("pipeline_lag_events:3200\r\n", info)
                 self.assertIn("pipeline_lag_estimated:0\r\n", info)
+                http = web.Web(server.http_port)
+                self.addCleanup(http.close)
+                self.assertIn(b"\ntally_pipeline_lag_estimated 0\n", http.get("/metrics").body)
+                self.assertIs(http.get("/v1/figures").json["lag_is_estimated"], False)
+                self.assertIs(http.get("/v1/status").json["pipeline"]["lag_is_estimated"], False)
             finally:
                 base.execute("ROLLBACK")
                 base.close()
             self.wait_value(server, "v", 3000)
             tallyd.wait_until(lambda: "pipeline_lag_events:0\r\n" in client.call("INFO", "pipeline"),
                               30, "a store that has all")
+
+    def test_a_history_of_a_store_that_is_behind_says_so(self):
+        server = self.server("--flush-interval", "50ms")
+        client = self.client(server)
+        http = web.Web(server.http_port)
+        self.addCleanup(http.close)
+
+        def history():
+            said = http.get("/v1/items/video1/history").json
+            return [entry["user"] for entry in said["history"]], said
+        client.call("LIKE", "video1", "ann")
+        users, said = history()
+        self.assertEqual((users, "stale" in said), (["ann"], False), "it waits for the store")
+        base = sqlite3.connect(self.path(server), isolation_level=None)
+        base.execute("BEGIN IMMEDIATE")  # readers may go on
+        try:
+            begin = datetime.datetime.now(datetime.timezone.utc)
+            client.call("LIKE", "video1", "bob")
+            users, said = history()
+            self.assertEqual((users, said.get("stale")), (["ann"], True))
+            self.assertLess(datetime.datetime.fromisoformat(said["as_of"].replace("Z", "+00:00")),
+                            begin)
+            with self.refused("STALE"):
+                client.call("HISTORY", "video1")
+        finally:
+            base.execute("ROLLBACK")
+            base.close()
+        tallyd.wait_until(lambda: history()[0] == ["bob", "ann"], 30, "a store that has all")
+        self.assertEqual(len(client.call("HISTORY", "video1")[1]), 2)
 
     def small_disk(self):
         mount = self.folder()

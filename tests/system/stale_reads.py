@@ -17,13 +17,14 @@ from tallyd import ReplyError, pairs, wait_until
 WITHIN_S = 120
 KEEPING_S = 3  # a total of a shard that does not answer is known for so long
 FLAGS = ("--flush-interval", "50ms", "--ack-timeout", "30s", "--totals-ttl", f"{KEEPING_S}s")
+USERS = ("ann", "bob", "eve", "kim")
 
 # Commands that read, and do not read counters and items: what they say is not stale.
-OTHER_COMMANDS = {"dbsize", "counter.recount", "counter.events", "counter.at", "events", "history",
+OTHER_COMMANDS = {"dbsize", "counter.recount", "counter.events", "counter.at", "events",
                   "subscribe", "unsubscribe", "psubscribe", "punsubscribe"}
 OTHER_PATHS = {"/v1/counters/{id}/recount", "/v1/counters/{id}/events", "/v1/counters/{id}/at",
                "/v1/counters/{id}/values",  # these ask the log
-               "/v1/items/{item}/history", "/v1/events", "/v1/dlq", "/v1/dlq/{event}",
+               "/v1/events", "/v1/dlq", "/v1/dlq/{event}",
                "/v1/audits", "/v1/tasks", "/v1/tasks/{task}", "/v1/changes", "/v1/status",
                "/v1/figures", "/openapi.json", "/metrics", "/livez", "/readyz", "/", "/tally.js",
                "/page/{file}"}
@@ -88,7 +89,7 @@ class StaleReads(deployment.Case):
         """Half of it is in PostgreSQL when this returns."""
         for name in spread:
             self.spread(name)
-        for user in ("ann", "bob"):
+        for user in USERS[:2]:
             for name in (*counters, *spread):
                 self.add(name)
             for item in items:
@@ -99,7 +100,7 @@ class StaleReads(deployment.Case):
             self.wait_stored("SELECT count::bigint FROM items WHERE id = %s AND kind = 'like'",
                              item, 2)
         self.aggregator.stop()
-        for user in ("eve", "kim"):
+        for user in USERS[2:]:
             for name in (*counters, *spread):
                 self.add(name)
             for item in items:
@@ -216,6 +217,16 @@ class StaleReads(deployment.Case):
             self.check_refused(answer)
         return {"/v1/users/{user}/reactions"}
 
+    def check_history(self, item):
+        """It is of PostgreSQL: what users did up to when."""
+        said = self.get(f"/v1/items/{item}/history")
+        self.assertEqual(said.status, 200, said.body)
+        self.assertTrue(said.json.get("stale"), said.body)
+        self.assertEqual([entry["user"] for entry in said.json["history"]], ["bob", "ann"])
+        self.journal.check(item, 2, ms(said.json["as_of"]))
+        self.assertNotIn("etag", said.headers)
+        return {"/v1/items/{item}/history"}
+
     # --- RESP ---
 
     def commands_that_read(self):
@@ -227,7 +238,7 @@ class StaleReads(deployment.Case):
                 ("PTTL", counter), ("TYPE", counter), ("COUNTER.INFO", counter),
                 ("REACTION", item, "ann"), ("COUNTS", item), ("GET", f"{item}/like"),
                 ("SCAN", "0"), ("KEYS", "*"), ("MEMBERS", item, "like"),
-                ("REACTED", "ann"), ("USER.REACTIONS", "ann")]
+                ("REACTED", "ann"), ("USER.REACTIONS", "ann"), ("HISTORY", item)]
 
     def check_refused_commands(self, counter, item):
         client = self.client(self.strict)
@@ -250,6 +261,8 @@ class StaleReads(deployment.Case):
         self.assertEqual(client.call("TYPE", counter), "string")
         self.assertEqual(pairs(client.call("COUNTS", item))["like"], 2)
         self.assertEqual(client.call("REACTION", item, "ann"), "like")
+        self.assertEqual([pairs(entry)["user"] for entry in client.call("HISTORY", item)[1]],
+                         ["bob", "ann"])
         self.assertIn(counter, client.call("KEYS", "*"))
 
     def check_figures(self):
@@ -287,6 +300,7 @@ class Single(StaleReads):
         done |= self.check_many(counters, items)
         done |= self.check_lists([*counters, *items, "spread"])
         done |= self.check_items_of_user()
+        done |= self.check_history(items[0])
         self.assertEqual(self.paths_that_read() - OTHER_PATHS, done)
         self.check_refused_commands(counters[0], items[0])
         self.check_served_commands(counters[0], items[0])
@@ -310,6 +324,10 @@ class Single(StaleReads):
                 return False
         wait_until(is_told, WITHIN_S, "the newest value")
         self.assertNotIn("stale", self.get("/v1/counters/a").json)
+        wait_until(lambda: "stale" not in self.get("/v1/items/b/history").json, WITHIN_S,
+                   "a history that is not old")
+        self.assertEqual(len(self.get("/v1/items/b/history").json["history"]),
+                         self.journal.newest("b"))
         self.assertEqual(self.get("/v1/counters/a?exact=true").json["value"], value)
 
 
@@ -331,7 +349,10 @@ class Cluster(StaleReads):
         self.deploy_nodes(cluster=True, replicas=0)
         counters = [f"counter{i}" for i in range(16)]
         items = [f"item{i}" for i in range(16)]
-        self.write_and_stop_in_between(counters, items, ["spread"])
+        wide = [f"wide{i}" for i in range(8)]
+        for item in wide:
+            tallyd.insist(self.resp, "COUNTER.CREATE", f"{item}/like", "SHARDS", "16")
+        self.write_and_stop_in_between(counters, [*items, *wide], ["spread"])
         owners = self.owners("spread")
         away = next(node for node in self.tally.cluster.primaries() if node not in owners)
         gone, here = self.parts(counters, away)
@@ -347,7 +368,10 @@ class Cluster(StaleReads):
             self.check_item(item)
         self.check_many(gone, gone_items)
         self.check_lists([*gone, *gone_items])
+        self.check_history(gone_items[0])
+        self.check_history(here_items[0])
         self.check_here(here, here_items)
+        self.check_spread_item(self.parts([f"wide{i}" for i in range(8)], away)[1][0])
         self.check_spread()
         self.check_refused_commands(gone[0], gone_items[0])
         self.check_served_commands(gone[0], gone_items[0])
@@ -364,6 +388,46 @@ class Cluster(StaleReads):
             said = self.get(f"/v1/items/{item}").json
             self.assertEqual(int(said["counts"]["like"]), self.journal.newest(item))
             self.assertFalse({"stale", "shards_missing"} & set(said), said)
+
+    def check_spread_item(self, item):
+        """Its shards have users each: a count lacks those of some, and each user is in one."""
+        wait_until(lambda: self.lacks_shards(self.get(f"/v1/items/{item}").json), WITHIN_S,
+                   "shards of an item that are missing")
+        for path, find in ((f"/v1/items/{item}", lambda said: said["counts"]["like"]),
+                           (f"/like/count/{item}", lambda said: said["like_count"]),
+                           (f"/{item}/count", lambda said: said["likeCount"]),
+                           (f"/v1/counters/{item}%2Flike", lambda said: said["value"]),
+                           (f"/v1/counters?ids={item}%2Flike",
+                            lambda said: said["counters"][0]["value"])):
+            said = self.get(path).json
+            self.assertTrue(self.lacks_shards(said), (path, said))
+            self.assertLessEqual(int(find(said)), self.journal.newest(item))
+        pages = self.all_pages(f"/v1/counters?match={item}*")
+        self.assertTrue(any(page.get("stale") or self.lacks_shards(page) for page in pages), pages)
+        entries = [entry for page in pages for entry in page["counters"]]
+        self.assertTrue(entries, pages)
+        for entry in entries:
+            self.assertTrue(entry.get("stale") or self.lacks_shards(entry), entry)
+        self.check_mine(item)
+        for command in (("COUNTS", item), ("GET", f"{item}/like"), ("KEYS", f"{item}*")):
+            with self.refused("STALE"):
+                self.client(self.strict).call(*command)
+
+    def check_mine(self, item):
+        """All of them hold a like, and the first two did when PostgreSQL heard the last of it."""
+        stale = 0
+        for user in USERS:
+            said = self.strict.ask("POST", "/v1/reactions/mine", {"user": user, "items": [item]})
+            entry = said.json["reactions"][0]
+            if entry.get("stale"):
+                stale += 1
+                self.assertTrue(said.json["stale"], said.body)
+                self.assertEqual(entry["reaction"], "like" if user in USERS[:2] else None)
+                self.journal.check(item, 2, ms(entry["as_of"]))
+            else:
+                self.assertEqual(entry["reaction"], "like", said.body)
+        print(f"{item}: {stale} of {len(USERS)} users are in shards that are missing",
+              file=sys.stderr)
 
     def check_spread(self):
         """Shards are missing: what they had is known for a while, and then they are left out."""

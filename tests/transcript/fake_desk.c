@@ -307,10 +307,12 @@ enum err desk_discard(struct desk_seat *seat, const unsigned char *id, uint64_t 
 }
 
 enum err desk_past(struct desk_seat *seat, struct slice item, struct slice user, uint64_t *cursor,
-                   uint32_t limit, store_past_fn *visit, void *arg, struct error *error)
+                   uint32_t limit, store_past_fn *visit, void *arg, struct age *age,
+                   struct error *error)
 {
     (void)seat;
     (void)limit;
+    (void)age;
     (void)error;
     struct store_past past = {
         .item = item,

@@ -112,19 +112,31 @@ static bool is_same_origin(struct slice origin, const struct http_request *reque
            (is_http || is_origin_of(origin, SLICE("https://"), host));
 }
 
-/* Scripts of other sites may not change anything: they come with an Origin that is
- * neither ours nor one of those that are allowed. */
-static bool has_good_origin(struct http_call *call, const struct http_request *request)
+/* Does a browser say that a page of another site asks for this? An image or a link sends no Origin.
+ * What a person has typed in is of no site. */
+static bool is_of_other_site(const struct http_request *request)
 {
     struct slice origin = request->headers[HTTP_HEADER_ORIGIN];
-    if (!origin.data)
-        return true;
-    if (http_door_is_origin(call->client->worker->http, origin)) {
+    struct slice site = request->headers[HTTP_HEADER_SEC_FETCH_SITE];
+    if (origin.data)
+        return !is_same_origin(origin, request);
+    return site.data && !slice_equal(site, SLICE("same-origin")) &&
+           !slice_equal(site, SLICE("none"));
+}
+
+/* Pages of other sites may change nothing, and have nothing searched, unless their origin is one of
+ * those that are allowed. */
+static bool has_good_origin(struct http_call *call, const struct http_request *request,
+                            const struct http_route *route)
+{
+    struct slice origin = request->headers[HTTP_HEADER_ORIGIN];
+    if (origin.data && http_door_is_origin(call->client->worker->http, origin)) {
         call->origin = origin;
         return true;
     }
-    return request->method == HTTP_GET || request->method == HTTP_HEAD ||
-           is_same_origin(origin, request);
+    bool is_read = request->method == HTTP_GET || request->method == HTTP_HEAD;
+    bool is_search = route && route->flags & HTTP_ROUTE_SEARCH;
+    return (is_read && !is_search) || !is_of_other_site(request);
 }
 
 /* A browser says in Host which name it was given, and a target cannot make that good. */
@@ -290,7 +302,7 @@ static void handle(struct http_call *call, const struct http_match *match)
         http_call_fail(call, HTTP_PROBLEM_BAD_HOST, NULL);
         return;
     }
-    if (!has_good_origin(call, request)) {
+    if (!has_good_origin(call, request, match->route)) {
         http_call_fail(call, HTTP_PROBLEM_DENIED, "the origin is not one of cors-origins");
         return;
     }

@@ -395,7 +395,7 @@ static enum err find_history(struct http_job *base, struct desk_seat *seat, stru
     http_text_string(&base->text, http_job_argument(base));
     HTTP_TEXT(&base->text, ",\"history\":[");
     enum err err = desk_past(seat, http_job_argument(base), http_job_text(base), &job->cursor,
-                             job->limit, visit_past, job, error);
+                             job->limit, visit_past, job, &base->age, error);
     http_job_cursor(base, job->cursor);
     return err;
 }

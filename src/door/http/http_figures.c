@@ -6,7 +6,16 @@
 #include "door/http/http_door.h"
 #include "door/http/http_handlers.h"
 #include "door/http/http_worker.h"
+#include "flow/pipeline.h"
 #include "flow/samples.h"
+
+/* Of the newest sample: "lag_events" is a count on one machine only. */
+static bool is_lag_estimated(const struct http_call *call)
+{
+    struct pipeline_stats stats;
+    pipeline_read(call->client->worker->service, &stats);
+    return stats.lag_is_estimated;
+}
 
 static void write_column(struct http_text *to, const struct sample_column *column,
                          const struct sample *samples, size_t count)
@@ -45,6 +54,7 @@ static void answer_figures(struct http_call *call, struct op *ops)
     struct http_text *body = http_call_body(call);
     http_text_printf(body, "{\"every_ms\":%u,\"from\":", SAMPLES_EVERY_MS);
     http_text_time(body, count > 0 ? samples[0].time_ms : 0);
+    http_text_printf(body, ",\"lag_is_estimated\":%s", is_lag_estimated(call) ? "true" : "false");
     write_columns(body, samples, count);
     free(samples);
     http_call_as_of(call, body);

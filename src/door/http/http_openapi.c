@@ -253,8 +253,9 @@ static const struct schema schemas[] = {
      CLOSED("\"name\",\"ok\",\"needed\",\"reason\"",
             "\"name\":" STRING ",\"ok\":" BOOLEAN ",\"needed\":" BOOLEAN ",\"reason\":" STRING)},
     {"Figures",
-     CLOSED("\"every_ms\",\"from\",\"columns\",\"as_of\"",
-            "\"every_ms\":" WHOLE ",\"from\":" TIME_0 ",\"columns\":{\"type\":\"object\","
+     CLOSED("\"every_ms\",\"from\",\"lag_is_estimated\",\"columns\",\"as_of\"",
+            "\"every_ms\":" WHOLE ",\"from\":" TIME_0 ",\"lag_is_estimated\":" BOOLEAN
+            ",\"columns\":{\"type\":\"object\","
             "\"required\":[\"time\",\"writes\",\"reads\"],\"additionalProperties\":" LIST(
                 "{\"type\":[\"integer\",\"null\"],\"minimum\":0}") "},\"as_of\":" TIME)},
 

@@ -24,13 +24,14 @@ struct http_call;
 typedef void http_handle_fn(struct http_call *call);
 
 enum {
-    HTTP_ROUTE_OPEN = 1,    /* also without the password */
-    HTTP_ROUTE_JSON = 2,    /* takes a body of JSON */
-    HTTP_ROUTE_LINES = 4,   /* takes a body of lines of JSON, and a large one */
-    HTTP_ROUTE_ALONE = 8,   /* waits until the requests before it are answered */
-    HTTP_ROUTE_MANY = 16,   /* may append up to HTTP_ROUTE_OPS_MAX ops; others a few */
-    HTTP_ROUTE_WRITE = 32,  /* takes an Idempotency-Key */
-    HTTP_ROUTE_TAGGED = 64, /* its answer has an ETag */
+    HTTP_ROUTE_OPEN = 1,     /* also without the password */
+    HTTP_ROUTE_JSON = 2,     /* takes a body of JSON */
+    HTTP_ROUTE_LINES = 4,    /* takes a body of lines of JSON, and a large one */
+    HTTP_ROUTE_ALONE = 8,    /* waits until the requests before it are answered */
+    HTTP_ROUTE_MANY = 16,    /* may append up to HTTP_ROUTE_OPS_MAX ops; others a few */
+    HTTP_ROUTE_WRITE = 32,   /* takes an Idempotency-Key */
+    HTTP_ROUTE_TAGGED = 64,  /* its answer has an ETag */
+    HTTP_ROUTE_SEARCH = 128, /* searches, or has no end: not for pages of other sites */
 };
 
 #define HTTP_ROUTE_OPS_MAX 1000u

@@ -138,8 +138,8 @@ void resp_reply_describe(enum err code, const char *text, char *to, size_t size)
         break;
     case ERR_STALE:
         word = "STALE";
-        text = "Redis does not answer, and what is known of it may be old. Try again, or set "
-               "stale-reads to serve.";
+        text = "Redis does not answer, or the store is behind: what is known may be old. Try "
+               "again, or set stale-reads to serve.";
         break;
     case ERR_TIMEOUT:
         word = "TRYAGAIN";

@@ -119,7 +119,7 @@ static void work_past(struct pass_job *base, struct desk_seat *seat)
     struct question *question = (struct question *)base;
     struct resp_job *job = &question->base;
     enum err err = desk_past(seat, job->argv[1], question->user, &job->cursor, job->limit,
-                             visit_past, job, &base->error);
+                             visit_past, job, &job->age, &base->error);
     if (err)
         resp_job_fail(job, err, NULL);
 }

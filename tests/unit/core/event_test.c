@@ -680,6 +680,23 @@ TEST(keys_that_name_an_erased_user_are_erased_too)
     assert_true(is_key_erased("joann", "ann"));
     assert_true(is_key_erased("ann\xc3\xa9", "ann"));
     assert_true(is_key_erased("v-al-1", "al"));
+    assert_true(is_key_erased("LikeBob2", "bob")); /* as somebody else writes it */
+    assert_true(is_key_erased("like-ann-1", "Ann"));
+    assert_true(is_key_erased("V-AL-1", "al"));
+    assert_true(is_key_erased("like:ann%40example.com:1", "ann@example.com"));
+    assert_true(is_key_erased("like:%61%6E%6e", "ann"));
+    assert_true(is_key_erased("like%2Fann%20lee", "ann lee"));
+    assert_true(is_key_erased("like=ann+lee", "ann lee"));
+    assert_true(is_key_erased("ANN%40EXAMPLE.COM", "ann@example.com"));
+    assert_true(is_key_erased("%C3%A9lodie", "\xc3\xa9lodie"));
+    assert_true(is_key_erased("v%2F7%2F1", "7"));
+    assert_true(is_key_erased("50%25 off", "50% off"));
+    assert_true(is_key_erased("x%41x", "x%41x")); /* which looks encoded */
+    assert_true(is_key_erased("50%", "50%"));
+    assert_true(is_key_erased("ann%4", "ann%4"));
+    assert_false(is_key_erased("v%317", "7")); /* 17 */
+    assert_false(is_key_erased("%61%6E", "ann"));
+    assert_false(is_key_erased("an%6", "ann"));
     assert_false(is_key_erased("algebra", "al"));
     assert_false(is_key_erased("v-17-1", "7"));
     assert_false(is_key_erased("like70x2", "7"));

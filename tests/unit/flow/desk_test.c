@@ -343,7 +343,8 @@ static enum err its_past(struct desk_seat *seat, struct slice name, int64_t time
 {
     uint64_t cursor = 0;
     (void)time_ms;
-    return desk_past(seat, name, SLICE("ann"), &cursor, 10, ignore_past, NULL, error);
+    struct age age = {0};
+    return desk_past(seat, name, SLICE("ann"), &cursor, 10, ignore_past, NULL, &age, error);
 }
 
 static enum err past_of_user(struct desk_seat *seat, struct slice name, int64_t time_ms,
@@ -351,7 +352,8 @@ static enum err past_of_user(struct desk_seat *seat, struct slice name, int64_t 
 {
     uint64_t cursor = 0;
     (void)time_ms;
-    return desk_past(seat, SLICE("video1"), name, &cursor, 10, ignore_past, NULL, error);
+    struct age age = {0};
+    return desk_past(seat, SLICE("video1"), name, &cursor, 10, ignore_past, NULL, &age, error);
 }
 
 static enum err items_of_user(struct desk_seat *seat, struct slice name, int64_t time_ms,
@@ -502,6 +504,68 @@ TEST(at_its_limits_a_question_is_answered)
     pipe_free(pipe);
 }
 
+TEST(at_the_last_moment_there_is_a_counter_has_its_value)
+{
+    struct pipe *pipe = pipe_new();
+    pipe_add(pipe, "views", 5);
+    pipe_settle(pipe);
+    struct past past = {.id = SLICE("views"), .time_ms = LIMIT_TIME_MS};
+    pipe_at_desk(pipe, ask_value_at, &past);
+    assert_int_equal(past.err, ERR_OK);
+    assert_int_equal(past.value.small, 5);
+
+    struct moments asked = {.id = SLICE("views")};
+    for (int i = 0; i < 7; i++)
+        asked.moments[i].time_ms = LIMIT_TIME_MS - 6 + i;
+    pipe_at_desk(pipe, ask_values_at, &asked);
+    assert_int_equal(asked.err, ERR_OK);
+    for (int i = 0; i < 7; i++) {
+        assert_true(asked.moments[i].is_known && asked.moments[i].exists);
+        assert_int_equal(asked.moments[i].value.small, 5);
+        number_done(&asked.moments[i].value);
+    }
+    pipe_free(pipe);
+}
+
+/* --- history --- */
+
+struct pasts {
+    unsigned count;
+    struct age age;
+    enum err err;
+};
+
+static void count_past(void *arg, const struct store_past *past)
+{
+    unsigned *count = arg;
+    *count += past->kind.size > 0;
+}
+
+static void ask_past(struct desk_seat *seat, void *arg)
+{
+    struct pasts *pasts = arg;
+    uint64_t cursor = 0;
+    pasts->err = desk_past(seat, SLICE("video1"), SLICE(""), &cursor, 1000, count_past,
+                           &pasts->count, &pasts->age, NULL);
+}
+
+TEST(a_history_has_what_happened_a_moment_ago)
+{
+    struct pipe *pipe = pipe_new();
+    for (unsigned i = 1; i <= 50; i++) {
+        char user[24];
+        snprintf(user, sizeof(user), "user%u", i);
+        pipe_react(pipe, "video1", user, 1);
+        struct pasts pasts = {.count = 0};
+        pipe_at_desk(pipe, ask_past, &pasts);
+        assert_int_equal(pasts.err, ERR_OK);
+        assert_int_equal(pasts.count, i);
+        assert_false(age_is_behind(&pasts.age));
+        assert_int_equal(pasts.age.as_of_ms, 0);
+    }
+    pipe_free(pipe);
+}
+
 /* --- all there is --- */
 
 enum { COUNTERS = 300 };
@@ -646,6 +710,8 @@ RUN(cmocka_unit_test(a_job_is_run_and_its_end_is_told),
     cmocka_unit_test(values_at_many_times_are_found_in_one_pass),
     cmocka_unit_test(a_question_that_makes_no_sense_is_refused_with_a_text),
     cmocka_unit_test(at_its_limits_a_question_is_answered),
+    cmocka_unit_test(at_the_last_moment_there_is_a_counter_has_its_value),
+    cmocka_unit_test(a_history_has_what_happened_a_moment_ago),
     cmocka_unit_test(a_scan_shows_everything_once_with_its_value_of_now_hot_or_cold),
     cmocka_unit_test(what_was_deleted_is_not_shown),
     cmocka_unit_test(a_users_items_are_those_held_now))

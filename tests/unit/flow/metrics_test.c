@@ -266,6 +266,7 @@ static struct metrics_sources full_sources(void)
                      .paused = true,
                      .reason = "the disk is full of ann's likes",
                      .lag_events = 51,
+                     .lag_is_estimated = true,
                      .lag_bytes = 52,
                      .lag_ms = 53001,
                      .events = 54,

@@ -19,6 +19,8 @@ interface Answer {
 
 const KEPT = 3600;
 const EVERY_MS = 1000;
+/** One that is so late was not taken. */
+export const SAMPLES_MS = 2500;
 const CLOCKS_AGREE_MS = 2000;
 const LATE_MS = 10_000; // what it was so long ago is not what it is now
 

@@ -1,7 +1,7 @@
 // How the server is: what it does each second, how long that takes, and whether all of it is well.
 
 import { useMemo, useState } from "react";
-import { recent, useFigures, type Column, type Samples } from "../lib/figures";
+import { recent, SAMPLES_MS, useFigures, type Column, type Samples } from "../lib/figures";
 import { ago, bytes, compact, duration, exact, figure } from "../lib/format";
 import { Link } from "../lib/router";
 import { useIsUp } from "../lib/up";
@@ -15,8 +15,6 @@ import { ms, newest } from "../parts/way";
 import { verdict } from "./verdict";
 
 const chartSpans = { "60": "the last minute", "600": "the last 10 minutes", "3600": "the last hour" };
-
-const SAMPLES_MS = 2500; // there is one a second: one that is so late was not taken
 
 /** To the minute: it stands in a narrow place. */
 function shortMoment(time: string): string {
@@ -169,6 +167,7 @@ interface Drawn {
   title: string;
   lines: { column: Column; name: string; colour: Colour }[];
   text: (value: number) => string;
+  legend?: typeof lagText;
   isLog?: boolean;
   isBinary?: boolean;
 }
@@ -185,7 +184,7 @@ const charts: Drawn[] = [
     { column: "refused", name: "refused", colour: "warn" }, { column: "errors", name: "errors", colour: "bad" } ] },
   { title: "How long a write takes", text: ms, isLog: true, lines: percentiles("write") },
   { title: "How long a read takes", text: ms, isLog: true, lines: percentiles("read") },
-  { title: "On the way from log to store", text: figure, lines: [{ column: "lag_events", name: "events", colour: "accent" }] },
+  { title: "On the way from log to store", text: figure, legend: lagText, lines: [{ column: "lag_events", name: "events", colour: "accent" }] },
   { title: "Size of a flush", text: figure, lines: [{ column: "flush_events", name: "events", colour: "accent" }] },
   { title: "How long a flush takes", text: ms, isLog: true, lines: [
     { column: "flush_us", name: "to the store", colour: "accent" }, { column: "sync_us", name: "log to disk", colour: "good" } ] },
@@ -198,12 +197,13 @@ const charts: Drawn[] = [
     { column: "store_bytes", name: "store", colour: "accent" }, { column: "log_bytes", name: "log", colour: "good" } ] },
 ];
 
-function FigureChart({ chart, samples, span }: { chart: Drawn; samples: Samples; span: string }) {
+function FigureChart({ chart, samples, span, pipeline }: { chart: Drawn; samples: Samples; span: string; pipeline: Status["pipeline"] | undefined }) {
   const lines = useMemo(() => chart.lines.map(({ column, ...line }): Line => ({ ...line, values: samples[column] })), [chart, samples]);
+  const legend = chart.legend && ((value: number) => chart.legend!(value, pipeline));
   return (
     <Card title={chart.title}>
       <div className="pb-2">
-        <Chart label={`${chart.title}, ${span}`} times={samples.time as number[]} lines={lines} text={chart.text} isLog={chart.isLog} isBinary={chart.isBinary}
+        <Chart label={`${chart.title}, ${span}`} times={samples.time as number[]} lines={lines} text={chart.text} legend={legend} isLog={chart.isLog} isBinary={chart.isBinary}
           everyMs={SAMPLES_MS} />
       </div>
     </Card>
@@ -234,7 +234,7 @@ export default function Overview() {
         <Figures samples={samples} status={status.data} />
         <Totals samples={samples} status={status.data} />
         <div className="grid gap-3 md:grid-cols-2 xl:grid-cols-3">
-          {charts.map((chart) => <FigureChart key={chart.title} chart={chart} samples={shown} span={chartSpans[span]} />)}
+          {charts.map((chart) => <FigureChart key={chart.title} chart={chart} samples={shown} span={chartSpans[span]} pipeline={status.data?.pipeline} />)}
         </div>
       </div>
     </>

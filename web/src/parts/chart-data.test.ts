@@ -5,7 +5,7 @@ it("a line is broken where samples are late", () => {
   const { times, lines } = broken([1000, 2000, 9000, 10_000], [[1, 2, 3, 4], [5, null, 7, 8]], 2500);
   expect(times).toEqual([1000, 2000, 2001, 9000, 10_000]);
   expect(lines).toEqual([[1, 2, null, 3, 4], [5, null, null, 7, 8]]);
-  expect(broken([1000, 9000], [[1, 2]])).toEqual({ times: [1000, 9000], lines: [[1, 2]] });
+  expect(broken([1000, 9000], [[1, 2]], Infinity)).toEqual({ times: [1000, 9000], lines: [[1, 2]] });
   expect(broken([], [[]], 2500)).toEqual({ times: [], lines: [[]] });
 });
 

@@ -3,7 +3,7 @@
 export type Values = (number | null)[];
 
 /** The samples, with one that has no value wherever the next one is late: nobody was there to take those in between. */
-export function broken(times: number[], lines: Values[], everyMs = Infinity): { times: number[]; lines: Values[] } {
+export function broken(times: number[], lines: Values[], everyMs: number): { times: number[]; lines: Values[] } {
   const late = times.flatMap((time, i) => (i > 0 && time - times[i - 1]! > everyMs ? [i] : []));
   if (late.length === 0) return { times, lines };
   const split = <T>(values: T[], between: (i: number) => T): T[] =>

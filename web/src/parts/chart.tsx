@@ -16,6 +16,8 @@ export interface Line {
 
 interface Look {
   text: (value: number) => string;
+  /** In the legend, where it says more than on the axis. */
+  legend?: (value: number) => string;
   /** What differs by powers of ten, such as times. */
   isLog?: boolean;
   /** The line alone. */
@@ -24,8 +26,8 @@ interface Look {
   isFree?: boolean;
   /** Steps are powers of two. */
   isBinary?: boolean;
-  /** Samples come at least this often, unless there was nobody to take them: then the line is broken. */
-  everyMs?: number;
+  /** Samples come at least this often, unless there was nobody to take them: then the line is broken. Infinity: what is not known is null in `lines`. */
+  everyMs: number;
 }
 
 const HEIGHT = 168; // the classes h-42 and h-10 below
@@ -159,7 +161,7 @@ export function Chart({ label, times: taken, lines: given, ...look }: { label: s
   useEffect(() => plot.current?.setData(dataOf(times, lines)), [times, lines]);
   return (
     <>
-      {!look.isBare && <Legend times={times} lines={lines} at={at} text={look.text} />}
+      {!look.isBare && <Legend times={times} lines={lines} at={at} text={look.legend ?? look.text} />}
       <div ref={place} role="img" aria-label={label} className={`w-full overflow-hidden ${look.isBare ? "h-10" : "h-42"}`} />
     </>
   );

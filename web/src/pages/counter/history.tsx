@@ -19,7 +19,7 @@ function ValueChart({ points, id }: { points: Point[]; id: string }) {
   const isEmpty = points.every((point) => point.value === null);
   return (
     <div className="relative">
-      <Chart label={`The value of ${id} over time`} times={times} lines={lines} text={roundText} isFree />
+      <Chart label={`The value of ${id} over time`} times={times} lines={lines} text={roundText} everyMs={Infinity} isFree />
       {isEmpty && points.length > 0 && <p className="absolute inset-x-0 top-20 text-center text-sm text-soft">There are no values to draw.</p>}
     </div>
   );

@@ -37,12 +37,24 @@ function Counting() {
   );
 }
 
+const MOMENT_MS = 5000; // what is shown may be so much older than a proof
+
 /** Whether the counter is another than it was when it was proved. What is shown may be a moment older than the proof: that is no change. */
 function useHasChanged(proof: Proof, live: string | null | undefined): boolean {
-  const atProof = useRef(live);
+  const atProof = useRef(live); // until it is what was proved: from then on, what was before is a change
   const [hasChanged, setChanged] = useState(false);
   useEffect(() => {
-    if (live !== undefined && live !== proof.value && live !== atProof.current) setChanged(true);
+    if (live === undefined) return;
+    if (live === proof.value) {
+      atProof.current = live;
+      return;
+    }
+    if (live !== atProof.current) {
+      setChanged(true);
+      return;
+    }
+    const timer = setTimeout(() => setChanged(true), MOMENT_MS);
+    return () => clearTimeout(timer);
   }, [live, proof.value]);
   return hasChanged;
 }

@@ -2,7 +2,7 @@
 
 import { Suspense, useMemo } from "react";
 import { useDescribed } from "../../lib/described";
-import { last, type Samples } from "../../lib/figures";
+import { last, SAMPLES_MS, type Samples } from "../../lib/figures";
 import { exact, figure } from "../../lib/format";
 import { useLive } from "../../lib/hooks";
 import { Link } from "../../lib/router";
@@ -44,7 +44,7 @@ export function Behind({ samples, status, item }: { samples: Samples; status: St
         <div className="flex flex-col gap-4 p-4">
           <div className="h-10">
             <Boundary place="chart" instead={<p className="text-xs text-soft">The chart could not be loaded. All else works.</p>}>
-              <Suspense><Chart label="Writes per second, the last minute" times={times} lines={lines} text={figure} isBare /></Suspense>
+              <Suspense><Chart label="Writes per second, the last minute" times={times} lines={lines} text={figure} everyMs={SAMPLES_MS} isBare /></Suspense>
             </Boundary>
           </div>
           <Way stations={stationsOf(samples, status)} isColumn />
