@@ -43,6 +43,10 @@ struct desk_job {
 /* Any thread. False: too many jobs wait already (ERR_BUSY for the client). */
 bool desk_submit(struct desk *desk, struct desk_job *job);
 
+/* Any thread. Takes back a job that no thread has begun: it is the caller's again, and `done` is
+ * not called. False: it has begun, or is over. */
+bool desk_withdraw(struct desk *desk, struct desk_job *job);
+
 /* --- proof, from the log --- */
 
 struct desk_recount {

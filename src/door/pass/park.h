@@ -23,6 +23,7 @@
 #include <stddef.h>
 
 struct pass;
+struct pass_client;
 struct pass_group;
 struct pass_job;
 struct pass_request;
@@ -43,6 +44,9 @@ void park_tick(struct pass *pass);
 
 /* The room of the group would be cleared now: keeps what parked requests point to. */
 void park_clear_room(struct pass_group *group);
+
+/* Refuses what is cold of the client's requests, unless it is being run again. */
+void park_give_up(struct pass_client *client);
 
 /* Refuses everything. */
 void park_stop(struct pass *pass);
