@@ -6,7 +6,8 @@
  * started, goes on by itself, and can be asked how far it is.
  *
  * The verbs below are called from a job's `run`, with the seat that it is given. They check what
- * they are asked about (check.h), as service_check() checks ops: a door need not. */
+ * they are asked about (check.h), as service_check() checks ops. A door checks it before it makes a
+ * job, so that no more is kept of a request than what makes sense. */
 #ifndef FLOW_DESK_H
 #define FLOW_DESK_H
 

@@ -15,8 +15,10 @@
  * none of its client's earlier requests waits. One that is cold for too long is
  * refused.
  *
- * A client that is closed meanwhile changes nothing: what it asked for is done,
- * and the answer thrown away. */
+ * What a parked request takes in memory is charged to its client. When that is closed
+ * meanwhile, what it asked for is done, and the answer thrown away; but a question that the
+ * desk has not begun is taken back, and of a client that is closed since its memory is wanted
+ * also what is cold (pass_leave()). */
 #ifndef DOOR_PASS_PARK_H
 #define DOOR_PASS_PARK_H
 

@@ -165,9 +165,8 @@ static void work_keys(struct pass_job *base, struct desk_seat *seat)
         resp_job_fail(&job->base, ERR_TOO_LARGE, TOO_MANY_KEYS);
 }
 
-static void list_on_desk(struct resp_client *client, const struct listing *listing,
-                         uint64_t cursor, uint32_t count, enum resp_job_form form,
-                         pass_work_fn *work)
+static void list_on_desk(struct resp_client *client, const struct listing *listing, uint64_t cursor,
+                         uint32_t count, enum resp_job_form form, pass_work_fn *work)
 {
     struct list_job *job =
         resp_job_new(client, sizeof(*job), listing->pattern, (struct slice){NULL, 0}, work);
