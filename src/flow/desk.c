@@ -103,6 +103,25 @@ bool desk_submit(struct desk *desk, struct desk_job *job)
     return has_room;
 }
 
+bool desk_withdraw(struct desk *desk, struct desk_job *job)
+{
+    assert(desk && job);
+
+    pthread_mutex_lock(&desk->mutex);
+    struct desk_job **link = &desk->jobs;
+    while (*link && *link != job)
+        link = &(*link)->next;
+    bool is_there = *link != NULL;
+    if (is_there) {
+        *link = job->next;
+        if (desk->jobs_end == &job->next)
+            desk->jobs_end = link;
+        desk->job_count--;
+    }
+    pthread_mutex_unlock(&desk->mutex);
+    return is_there;
+}
+
 /* The oldest job; waits for one. NULL: the desk ends, and none is left. */
 static struct desk_job *take_job(struct desk *desk)
 {

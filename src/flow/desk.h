@@ -6,7 +6,8 @@
  * started, goes on by itself, and can be asked how far it is.
  *
  * The verbs below are called from a job's `run`, with the seat that it is given. They check what
- * they are asked about (check.h), as service_check() checks ops: a door need not. */
+ * they are asked about (check.h), as service_check() checks ops. A door checks it before it makes a
+ * job, so that no more is kept of a request than what makes sense. */
 #ifndef FLOW_DESK_H
 #define FLOW_DESK_H
 
@@ -42,6 +43,10 @@ struct desk_job {
 
 /* Any thread. False: too many jobs wait already (ERR_BUSY for the client). */
 bool desk_submit(struct desk *desk, struct desk_job *job);
+
+/* Any thread. Takes back a job that no thread has begun: it is the caller's again, and `done` is
+ * not called. False: it has begun, or is over. */
+bool desk_withdraw(struct desk *desk, struct desk_job *job);
 
 /* --- proof, from the log --- */
 

@@ -80,6 +80,7 @@ class Figures(tallyd.Case):
         self.assertEqual(self.columns(4102444800000)["time"], [])
         self.assertGreaterEqual(len(self.columns("2020-01-01T00:00:00Z")["time"]), 3)
         self.assertEqual(self.web.get("/v1/figures?since=yesterday").status, 400)
+        self.assertEqual(self.web.get("/v1/figures?since=253402300800000").status, 400)
         self.assertEqual(self.web.get("/v1/figures?until=1").status, 400)
 
     def test_samples_are_a_second_apart(self):

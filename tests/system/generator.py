@@ -1,11 +1,16 @@
 """generator.py - every command and every operation with every kind of bad argument, to a server that is built
-with sanitizers.
+with sanitizers: embedded, without a store, and as a node over Redis, Redis Streams and PostgreSQL.
 
 What there is to ask is learned from the server: COMMAND names the commands and their words, /openapi.json
 the operations of HTTP. The words of options are the ones in capitals in docs/commands.md, and so are the
 words that an error may begin with. So a new command is covered without a change here.
 
     generator.py [--seconds S] [--seed N]
+
+Some of it is sent in every run, however long that takes: each command with wrong numbers of words; each of
+its places, its subcommands and its options with each of the WORST values; each part of each operation with
+each of them, and with what cannot stand there. The rest, all VALUES and what lots decide, has its seconds.
+How many of each were sent is printed.
 
 The seed is TALLY_SEED's unless one is given. It repeats a run, as long as the machine is as fast; the requests that went before a crash are printed
 in any case. Each request has to be answered, with an error of the documented form or with something that
@@ -27,6 +32,7 @@ import sys
 import time
 import urllib.parse
 
+import deployment
 import tallyd
 import web
 
@@ -62,7 +68,8 @@ SIZES = [31, 32, 33, 64, 65, 128, 129, 256, 257, 289, 290, 578, 579, 4097, 70000
 VALUES = ([str(n).encode() for n in NUMBERS] + TEXTS + [b"x" * size for size in SIZES]
           + [b"x" * 256 + b"/like", b"x" * 257 + b"/like"])
 # These come first, in every run: one of each kind of bad argument.
-WORST = [b"", str(INT64_MAX).encode(), str(-INT64_MAX - 1).encode(), b"-1", b"x" * 257, b"x" * 70000, b"\0", b"\xff\xfe"]
+WORST = [b"", str(INT64_MAX).encode(), str(2 ** 63).encode(), str(-INT64_MAX - 1).encode(), b"-1", b"x" * 257,
+         b"x" * 70000, b"\0", b"a\0b", b"\xff\xfe"]
 
 # What stands beside a bad word, so that it is that one that is looked at: numbers are good ids, users and
 # numbers; other commands want the name of a reaction.
@@ -74,17 +81,31 @@ def document(name):
         return file.read()
 
 
-OPTION_WORDS = sorted({word.encode() for word in
-                       re.findall(r"\b[A-Z]{2,}\b", document("commands.md"))})
+def words_in(text):
+    return sorted({word.encode() for word in re.findall(r"\b[A-Z]{2,}\b", text)})
+
+
+def words_of_commands():
+    """By command, in small letters: what stands in capitals in its section."""
+    parts = re.split(r"^### (.*)$", document("commands.md"), flags=re.M)
+    return {name.strip().lower().encode(): [word for word in words_in(text) if word.decode() not in title]
+            for title, text in zip(parts[1::2], parts[2::2]) for name in title.split(",")}
+
+
+OPTION_WORDS = words_in(document("commands.md"))
+COMMAND_WORDS = words_of_commands()
 ERROR_WORDS = {word for line in re.findall(r"^\|(.*?)\|", document("commands.md"), re.M)
                for word in re.findall(r"`([A-Z]{2,})\b", line)}
 
 
-def worst_first(everything, is_worst, rng):
-    """Two lists, each in an order of its own: what every run begins with, and the rest."""
-    rng.shuffle(everything)
-    worst = [one for one in everything if is_worst(one)]
-    return worst, [one for one in everything if not is_worst(one)]
+class Plan:
+    """What every run sends, and what it sends while there is time, each in an order of its own."""
+
+    def __init__(self, always, others, rng):
+        rng.shuffle(always)
+        rng.shuffle(others)
+        self.always = always
+        self.others = others
 
 
 # --- RESP -----------------------------------------------------------------------------------------
@@ -185,21 +206,49 @@ class Commands:
         arity = self.arity[words[0]]
         return len(words) == arity if arity > 0 else len(words) >= -arity
 
+    def wrong_counts(self, name, least):
+        """One word, and more, up to too many; behind each subcommand as well."""
+        for fillers in PLAIN:
+            for start in [[name], *([name, word] for word in self.words[name])]:
+                for count in range(len(start), least + 6):
+                    yield (start + fillers * 4)[:count]
+
+    def places(self, name, least, values):
+        for place, value, fillers in itertools.product(range(1, least + 1), values, PLAIN):
+            words = self.plain(name, max(least, place + 1), fillers)
+            words[place] = value
+            yield words
+
+    def subcommands(self, name, values):
+        """Each with a value in the first two places behind it, and nothing or something beside it."""
+        for word, value, fillers in itertools.product(self.words[name], values, PLAIN):
+            yield [name, word, value]
+            yield [name, word, value, fillers[0]]
+            yield [name, word, fillers[0], value]
+
+    def options(self, name, least, values):
+        """Each of the command's words with each value, without one, and twice."""
+        own = COMMAND_WORDS.get(name, OPTION_WORDS)
+        starts = [[name, word] for word in self.words[name]] or [[name]]
+        for start, word, fillers in itertools.product(starts, own, PLAIN):
+            whole = start + (fillers * 2)[:max(0, least - len(start))]
+            yield [*whole, word]
+            yield [*whole, word, fillers[0], word, fillers[0]]
+            for value in values:
+                yield [*whole, word, value]
+
     def systematic(self):
-        """Every word of every command with every value once, and wrong numbers of words; the worst first."""
-        everything = []
+        always, others = [], []
         for name, arity in self.arity.items():
             least = abs(arity)
-            everything += [self.plain(name, count) for count in range(1, least + 5)]
-            for place, value, fillers in itertools.product(range(1, least + 1), VALUES, PLAIN):
-                words = self.plain(name, max(least, place + 1), fillers)
-                words[place] = value
-                everything.append(words)
+            always += self.wrong_counts(name, least)
+            always += self.places(name, least, WORST)
+            always += self.subcommands(name, WORST)
+            others += self.places(name, least, VALUES)
             if arity < 0:
-                everything += [self.plain(name, least) + [word, self.rng.choice(VALUES)]
-                               for word in OPTION_WORDS]
-        return worst_first(everything, lambda words: len(words) == 1 or any(word in WORST for word in words),
-                           self.rng)
+                always += self.options(name, least, WORST)
+                others += [self.plain(name, least) + [word, self.rng.choice(VALUES)] for word in OPTION_WORDS]
+        return Plan(always, others, self.rng)
 
     def random(self):
         name = self.rng.choice(list(self.arity))
@@ -214,6 +263,11 @@ class Commands:
 
 # --- HTTP -----------------------------------------------------------------------------------------
 
+# As JSON: what json.dumps() makes of them, or bytes as they are.
+WORST_MEMBERS = ["", "\0", "a\0b", "\ud800", b'"\xff\xfe"', b'"\0"', b'"a', INT64_MAX, 2 ** 63, -INT64_MAX - 1, -1, 1.5,
+                 b"1e999", "x" * 257, "x" * 70000, "9" * 901, str(2 ** 63), None, True, [], {}]
+# In the target, as they stand.
+WORST_TARGETS = [b"\0", b"\xff", b"%", b"%zz", b"%00", b"%FF", b"a%", b" ", b"\x7f"]
 NONSENSE = ["", "a", "b/like", "x" * 257, "x" * 65, "\0", "\ud800", "\u202e", 0, -1, 1.5, INT64_MAX, 2 ** 63,
             2 ** 70, int("9" * 901), "9" * 901, 1e308, True, None, [], {}, ["a"], {"a": 1}, [[[[]]]], "like", "ann"]
 BODIES = [b"", b"{", b"[]", b"null", b"5", b"\xff", b"\0", b"[" * 5000, b'{"a":' * 2000, b'{"delta":1e999}',
@@ -246,25 +300,77 @@ class Operations:
         found = map(self.resolve, operation.get("parameters", []))
         return [parameter["name"] for parameter in found if parameter["in"] == place]
 
-    def systematic(self):
-        """Every part of every operation with every value once."""
-        everything = []
-        for method, path, operation in self.all:
+    def parts(self, method, path, operation, values):
+        """Each value in each part of the path, of the query, and of the headers."""
+        make = lambda **options: self.request(method, path, operation, **options)  # noqa: E731
+        for value in values:
             for name in re.findall(r"\{(\w+)\}", path):
-                everything += [self.request(method, path, operation, path_values={name: value})
-                               for value in VALUES if value]
+                yield make(path_values={name: value})
             for name in self.names(operation, "query"):
-                everything += [self.request(method, path, operation, query=[(name, value)])
-                               for value in VALUES]
+                yield make(query=[(name, value)])
+                yield make(query=[(name, value), (name, value)])
             for name in self.names(operation, "header"):
-                everything += [self.request(method, path, operation, headers=[(name, value)])
-                               for value in VALUES]
+                yield make(headers=[(name, value)])
+
+    def targets(self, method, path, operation):
+        """What is not encoded, or badly, in each part of the path, as a name and as a value of the query."""
+        for value in WORST_TARGETS:
+            for name in re.findall(r"\{(\w+)\}", path):
+                yield self.request(method, path.replace("{%s}" % name, "\1"), operation, raw=value)
+            for name in ["", *self.names(operation, "query")]:
+                yield self.request(method, path + f"?{name}{'=' if name else ''}\1", operation, raw=value)
+
+    def plain_member(self, schema):
+        """A value that the schema allows, more or less."""
+        schema = self.resolve(schema)
+        if "enum" in schema:
+            return schema["enum"][0]
+        if "oneOf" in schema:
+            return self.plain_member(schema["oneOf"][0])
+        return {"integer": 1, "boolean": True, "array": [], "object": {}}.get(schema.get("type"), "a")
+
+    def good_bodies(self, schema):
+        """With the members that have to be there, and with all; one of each `op`, where there are several."""
+        members = schema.get("properties", {})
+        whole = {name: self.plain_member(member) for name, member in members.items()}
+        yield {name: whole.get(name, "a") for name in schema.get("required", [])}
+        for op in self.resolve(members["op"]).get("enum", []) if "op" in members else [None]:
+            yield {**whole, "op": op} if op else whole
+
+    def worst_bodies(self, operation):
+        """Every member with each of the worst values, the others being good; no member that should be there;
+        one too many; and what is no body at all."""
+        yield from BODIES
+        for kind, described in self.resolve(operation["requestBody"])["content"].items():
+            schema = self.resolve(described["schema"])
+            for good in self.good_bodies(schema):
+                yield json.dumps(good).encode()
+                yield json.dumps({**good, "no-such-member": 1}).encode()
+                yield from (json.dumps({one: good[one] for one in good if one != name}).encode() for name in good)
+                for name, value in itertools.product(schema.get("properties", {}), WORST_MEMBERS):
+                    body = self.with_member(good, name, value)
+                    yield body
+                    if "ndjson" in kind and len(body) < 1000:
+                        yield b"\n".join([json.dumps(good).encode(), body, json.dumps(good).encode()])
+
+    @staticmethod
+    def with_member(good, name, value):
+        if not isinstance(value, bytes):
+            return json.dumps({**good, name: value}).encode()
+        return json.dumps({**good, name: "\1"}).encode().replace(b'"\\u0001"', value)
+
+    def systematic(self):
+        always, others = [], []
+        for method, path, operation in self.all:
+            always += self.parts(method, path, operation, WORST)
+            always += self.targets(method, path, operation)
+            always += [self.request(method, path, operation, headers=[(name, value)])
+                       for name, value in itertools.product(HEADERS, WORST)]
+            others += self.parts(method, path, operation, VALUES)
             if "requestBody" in operation:
-                everything += [self.request(method, path, operation, body=body) for body in BODIES]
-                everything += [self.request(method, path, operation, body=body)
-                               for body in self.bodies(operation)]
-        worst = [urllib.parse.quote(value, safe="").encode() for value in WORST if value]
-        return worst_first(everything, lambda it: any(value in it[1] for value in worst), self.rng)
+                always += [self.request(method, path, operation, body=body) for body in self.worst_bodies(operation)]
+                others += [self.request(method, path, operation, body=body) for body in self.bodies(operation)]
+        return Plan(always, others, self.rng)
 
     def random(self):
         method, path, operation = self.rng.choice(self.all)
@@ -294,15 +400,17 @@ class Operations:
                     lines = self.rng.choice([1, 2, 5]) if "ndjson" in kind else 1
                     yield b"\n".join([json.dumps(thing).encode()] * lines)
 
-    def request(self, method, path, operation, path_values=None, query=(), headers=(), body=None):
-        """The bytes of a request. Headers keep what may stand in a header."""
+    def request(self, method, path, operation, path_values=None, query=(), headers=(), body=None, raw=None):
+        """The bytes of a request. Headers keep what does not end them; `raw` stands where the path has a 1."""
         for name in re.findall(r"\{(\w+)\}", path):
             value = (path_values or {}).get(name, b"a")
             path = path.replace("{%s}" % name, urllib.parse.quote(value, safe=""))
         if query:
             path += "?" + urllib.parse.urlencode(query)
         lines = [f"{method} {path} HTTP/1.1".encode(), b"Host: localhost"]
-        lines += [name.encode() + b": " + re.sub(rb"[\r\n\0]", b"", value) for name, value in headers]
+        if raw is not None:
+            lines[0] = lines[0].replace(b"\1", raw)
+        lines += [name.encode() + b": " + re.sub(rb"[\r\n]", b"", value) for name, value in headers]
         if body is not None:
             content = self.resolve(operation["requestBody"])["content"] if "requestBody" in operation else {}
             kind = self.rng.choice(list(content) or ["application/json"])
@@ -347,7 +455,9 @@ def read_answer(wire, method):
 # --- the test -------------------------------------------------------------------------------------
 
 
-class Generator(tallyd.Case):
+class Talking:
+    """What the tests of all forms of the server do."""
+
     def setUp(self):
         self.program = SANITIZED
         if not os.path.exists(SANITIZED):
@@ -356,10 +466,13 @@ class Generator(tallyd.Case):
         self.seed = OPTIONS.seed if OPTIONS.seed is not None else tallyd.seed_of_run()
         print(f"{self.program}: generator.py --seed {self.seed} --seconds {OPTIONS.seconds}", file=sys.stderr)
         self.rng = random.Random(self.seed)
-        self.sent = 0
 
     def start(self, *flags):
         server = self.server("--workers", "2", "--flush-interval", "50ms", "--ack", "memory", *flags, program=self.program)
+        return self.furnish(server)
+
+    @staticmethod
+    def furnish(server):
         with server.connect() as client:
             for name, value in GOOD_COUNTERS.items():
                 client.call("SET", name, value)
@@ -383,21 +496,25 @@ class Generator(tallyd.Case):
             print(f"  {request!r}"[:4000], file=sys.stderr)
         self.fail(f"the server ended after one of the requests above; it said:\n{server.messages()[-20000:]}")
 
-    def run_requests(self, server, systematic, draw, seconds, send):
-        """The worst of `systematic`, however long it takes; then for so long the rest of it, and what
-        `draw` gives. `send` takes a batch. Returns whether `systematic` was through."""
-        until = time.monotonic() + seconds
-        worst, others = systematic
-        queue = iter(worst + others)
-        rest = len(worst) + len(others)
-        while rest > len(others) or time.monotonic() < until:
-            batch = list(itertools.islice(queue, BATCH))
-            rest -= len(batch)
-            batch = batch or [draw() for _ in range(BATCH)]
-            send(batch)
-            self.assert_alive(server, batch)
-            self.sent += len(batch)
-        return rest == 0
+    def run_requests(self, server, what, plan, draw, seconds, send):
+        """What the plan sends always, however long it takes; then for so long the rest of it, and what
+        `draw` gives. `send` takes a batch."""
+        begin = time.monotonic()
+        sent = collections.Counter()
+        queues = {"sent in every run": (iter(plan.always), None),
+                  "of the others": (iter(plan.others), begin + seconds),
+                  "drawn": (iter(draw, None), begin + seconds)}
+        for name, (queue, until) in queues.items():
+            while until is None or time.monotonic() < until:
+                batch = list(itertools.islice(queue, BATCH))
+                if not batch:
+                    break
+                send(batch)
+                self.assert_alive(server, batch)
+                sent[name] += len(batch)
+        self.assertEqual(sent["sent in every run"], len(plan.always))
+        told = ", ".join(f"{sent[name]} {name}" for name in queues)
+        print(f"{what}: {told} ({len(plan.others)} others, {time.monotonic() - begin:.0f} s)", file=sys.stderr)
 
     # --- RESP
 
@@ -418,11 +535,9 @@ class Generator(tallyd.Case):
                 batch = [[b"MULTI"], *batch, *([[b"EXEC"]] if self.rng.random() < 0.5 else [])]
             self.check_resp(batch, talk.ask(batch))
 
-        all_of_it = self.run_requests(server, commands.systematic(), commands.random, seconds, send)
+        self.run_requests(server, form, commands.systematic(), commands.random, seconds, send)
         talk.close()
         self.assert_good(server)
-        print(f"{form}: {self.sent} requests so far, {'every' if all_of_it else 'not every'} word of every command "
-              "with every value", file=sys.stderr)
 
     # --- HTTP
 
@@ -454,11 +569,9 @@ class Generator(tallyd.Case):
             for request, answer in zip(batch, list(exchange(server, batch))):
                 self.check_http(request, answer)
 
-        all_of_it = self.run_requests(server, operations.systematic(), operations.random, seconds, send)
+        self.run_requests(server, "http", operations.systematic(), operations.random, seconds, send)
         self.assert_really_answered(unavailable)
         self.assert_good(server)
-        print(f"http: {self.sent} requests so far, {'every' if all_of_it else 'not every'} part of every operation "
-              "with every value", file=sys.stderr)
 
     # --- the end
 
@@ -470,19 +583,31 @@ class Generator(tallyd.Case):
             tallyd.wait_until(lambda: state()["state"] != "running", 120, "the recount")
             self.assertEqual((state()["state"], state()["drifts"]), ("done", 0), state())
 
+    def assert_store_takes_all(self, server):
+        """Nothing that may be said is refused by the store."""
+        with server.connect(timeout_s=120) as client:
+            figures = lambda: dict(line.split(":", 1) for line in client.call("INFO", "all").splitlines()  # noqa: E731
+                                   if ":" in line)
+            tallyd.wait_until(lambda: figures()["pipeline_lag_events"] == "0", 120, "the store has all")
+            found = {name: figures()[name] for name in ("pipeline_refused", "pipeline_failed", "store_dead_letters")}
+            self.assertEqual(set(found.values()), {"0"}, found)
+
     def assert_ends_well(self, server):
         code = server.stop()
         self.assertIsNone(COMPLAINT.search(server.messages()), server.messages()[-20000:])
         self.assertEqual(code, 0, server.messages()[-20000:])
 
+
+class Embedded(Talking, tallyd.Case):
     def test_whatever_is_said_the_server_answers_and_keeps_what_it_has(self):
         server = self.start()
         forms = ["resp2", "resp3", "inline"]
         self.rng.shuffle(forms)
-        for form, part in zip(forms, (0.35, 0.15, 0.1)):
+        for form, part in zip(forms, (0.3, 0.12, 0.08)):
             self.say(server, form, part * OPTIONS.seconds)
         self.browse(server, 0.2 * OPTIONS.seconds)
         self.assert_counts_agree(server)
+        self.assert_store_takes_all(server)
         self.assert_ends_well(server)
         server.start()
         self.assert_good(server)
@@ -490,8 +615,26 @@ class Generator(tallyd.Case):
 
     def test_whatever_is_said_without_a_store(self):
         server = self.start("--store", "none")
-        self.say(server, self.rng.choice(["resp2", "resp3", "inline"]), 0.15 * OPTIONS.seconds)
+        self.say(server, self.rng.choice(["resp2", "resp3", "inline"]), 0.1 * OPTIONS.seconds)
         self.browse(server, 0.05 * OPTIONS.seconds, unavailable=0.3)  # what only the store knows
+        self.assert_ends_well(server)
+
+
+class Node(Talking, deployment.Case):
+    """What a single server checks in memory, a node hands on to Redis, to the log and to PostgreSQL."""
+
+    def test_whatever_is_said_to_a_node_it_answers_and_keeps_what_it_has(self):
+        tally = deployment.Deployment(self)
+        tally.start_engines(cluster=False, brokers=0, fast=True)
+        server = tally.node("all", "--workers", "2", "--ack", "hot", start=False)
+        server.program = self.program
+        self.furnish(server.start())
+        self.say(server, self.rng.choice(["resp2", "resp3", "inline"]), 0.1 * OPTIONS.seconds)
+        self.browse(server, 0.05 * OPTIONS.seconds)
+        self.assert_counts_agree(server)
+        self.assert_store_takes_all(server)
+        self.assert_ends_well(server)
+        self.assert_good(server.start())
         self.assert_ends_well(server)
 
 

@@ -2,8 +2,10 @@
 
 import contextlib
 import os
+import re
 import resource
 import socket
+import sqlite3
 import subprocess
 import time
 
@@ -336,9 +338,9 @@ class Memory(tallyd.Case):
         listener = self.client(server)
         for start in range(0, 5000, 500):
             names = [f"{i:0>512}" for i in range(start, start + 500)]
-            listener.send(("SUBSCRIBE", *names))
+            listener.send(("PSUBSCRIBE", *names))
             for _ in names:
-                self.assertEqual(listener.read()[0], "subscribe")
+                self.assertEqual(listener.read()[0], "psubscribe")
         # The name is kept twice: for the subscribers of a worker, and for whoever changes it.
         tallyd.wait_until(lambda: self.info(good, "mem_clients_normal") > before + 5000 * 1024, 20,
                           "subscriptions of RESP are counted")
@@ -369,6 +371,66 @@ class Memory(tallyd.Case):
                 self.assertTrue(line, "it was closed")
         while readers[-1].read()[2] != "last":
             pass
+
+    def occupy_desk(self, server, good):
+        """Questions that wait for the store, which is locked: those behind them wait as well."""
+        tallyd.wait_until(lambda: self.info(good, "pipeline_lag_events") == 0, 30, "the store is there")
+        base = sqlite3.connect(os.path.join(server.data, "tally.db"), timeout=30, isolation_level=None)
+        self.addCleanup(base.close)
+        base.execute("BEGIN IMMEDIATE")
+        good.call("INCR", "new")
+        clients = self.crowd(server, 16, tallyd.encode("USER.REACTIONS", "ann"))
+        tallyd.wait_until(lambda: self.info(good, "blocked_clients") == len(clients), 30, "all are asked")
+        return clients
+
+    def test_questions_that_make_no_sense_are_refused_before_they_wait(self):
+        server = self.server(*self.flags)
+        good = self.client(server)
+        good.call("INCR", "views")
+        self.occupy_desk(server, good)
+        baseline = memory_bytes(server.pid)
+        large = "x" * 1000000
+        questions = [("EVENTS", *["COUNTER", large] * 3), ("EVENTS", "COUNTER", large),
+                     ("HISTORY", "a", *["USER", large] * 3), ("COUNTER.EVENTS", large),
+                     ("COUNTER.RECOUNT", large), ("COUNTER.AT", large, "1"), ("HISTORY", large),
+                     ("SCAN", "0", "MATCH", large), ("KEYS", large), ("DLQ", "SHOW", large),
+                     ("USER.REACTIONS", large)]
+        for _ in range(10):
+            for question in questions:
+                client = self.client(server)
+                client.send(question)
+                self.assertRegex(str(client.read()), "^ERR")
+        self.assertGreater(self.info(good, "blocked_clients"), 0, "the others wait all the while")
+        self.check_bounded(server, baseline)
+
+    def test_questions_that_wait_count_with_their_clients(self):
+        server = self.server("--workers", "2", "--max-client-memory", "1MiB")
+        good = self.client(server)
+        good.call("INCR", "views")
+        before = self.info(good, "mem_clients_normal")
+        first = len(self.occupy_desk(server, good))
+        pattern = "p" * 570
+        self.crowd(server, 200, tallyd.encode("SCAN", "0", "MATCH", pattern))
+        tallyd.wait_until(lambda: self.info(good, "mem_clients_normal") > before + 200 * 570, 30,
+                          "questions of RESP are counted")
+
+        for _ in range(400):
+            wire = web.Raw(server.http_port)
+            self.addCleanup(wire.close)
+            with contextlib.suppress(ConnectionError):
+                wire.send(b'GET /v1/counters?match=%s HTTP/1.1\r\nHost: localhost\r\nIf-None-Match: "%s"\r\n\r\n'
+                          % (pattern.encode(), b"t" * 7000))
+
+        def are_closed():
+            with contextlib.suppress(ConnectionError), server.connect() as client:
+                page = web.Web(server.http_port)
+                self.addCleanup(page.close)
+                evicted = re.search(r'evicted_total{door="http"} (\d+)', page.get("/metrics").body.decode())
+                return int(evicted.group(1)) > 50 and self.info(client, "mem_clients_normal") <= 1 << 20
+            return False
+        tallyd.wait_until(are_closed, 30, "questions of HTTP are counted, and the worst are closed")
+        with server.connect() as client:
+            self.assertGreater(self.info(client, "blocked_clients"), 200, "the others wait all the while")
 
     def test_bodies_of_http_count_as_well(self):
         server = self.server(*self.flags)

@@ -105,6 +105,9 @@ bool http_call_query(struct http_call *call, const char *const *names, struct sl
  * many; 0: it has failed. */
 size_t http_call_read_ids(struct http_call *call, struct slice ids);
 
+/* A time of the query; 0 if it is not there. False: it has failed. */
+bool http_call_time(struct http_call *call, const char *name, struct slice text, int64_t *ret_ms);
+
 /* cursor and limit of a page, where they are there. False: it has failed. */
 bool http_call_page(struct http_call *call, struct slice cursor, struct slice limit,
                     uint32_t limit_default, uint64_t *ret_cursor, uint32_t *ret_limit);

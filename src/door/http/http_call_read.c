@@ -75,6 +75,16 @@ size_t http_call_read_ids(struct http_call *call, struct slice ids)
     return count;
 }
 
+bool http_call_time(struct http_call *call, const char *name, struct slice text, int64_t *ret_ms)
+{
+    *ret_ms = 0;
+    if (!text.data || (http_clock_parse(text, ret_ms) && check_time(*ret_ms, NULL) == ERR_OK))
+        return true;
+    http_call_fail(call, HTTP_PROBLEM_INVALID,
+                   "%s: not a time like 2026-01-31T12:00:00Z, nor milliseconds since 1970", name);
+    return false;
+}
+
 #define PAGE_MAX 10000u
 
 bool http_call_page(struct http_call *call, struct slice cursor, struct slice limit,

@@ -79,6 +79,7 @@ static void let_go(struct http_client *client, bool lingers)
         return;
 
     struct http_worker *worker = client->worker;
+    pass_leave(&client->base, client->is_evicted);
     http_changes_forget(client);
     unlink_client(worker, client);
     worker->input_bytes -= client->counted;
@@ -103,7 +104,7 @@ void http_client_close(struct http_client *client)
 
 static size_t input_bytes(const struct http_client *client)
 {
-    return client->tail.capacity + client->lines_input;
+    return client->tail.capacity + client->lines_input + pass_waiting_bytes(&client->base);
 }
 
 static size_t output_bytes(const struct http_client *client)
@@ -143,6 +144,7 @@ void http_client_evict(void *arg)
         message_warning("connection closed, all clients together use too much memory door=http "
                         "peer=%s bytes=%zu lag=%zu",
                         client->peer, client_usage_bytes(&client->usage), client->usage.lag);
+    client->is_evicted = true;
     let_go(client, false);
     free_buffers(client);
 }

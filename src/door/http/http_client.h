@@ -56,6 +56,7 @@ struct http_client {
     struct outbound out; /* of output.bytes */
 
     bool closing;
+    bool is_evicted;
     bool is_trusted; /* it has said the password */
     unsigned auth_failures;
     struct auth_turn auth_turn; /* of the next password */

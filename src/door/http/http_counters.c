@@ -290,6 +290,7 @@ static void visit_entry(void *arg, const struct desk_entry *entry)
 {
     struct match_job *job = arg;
     struct http_text *to = &job->base.text;
+    http_job_grown(&job->base);
     if (job->has_one)
         HTTP_TEXT(to, ",");
     job->has_one = true;

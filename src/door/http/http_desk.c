@@ -41,6 +41,7 @@ static void hand_in(struct http_call *call, struct page_job *job)
 static struct http_text *next_thing(struct page_job *job)
 {
     struct http_text *to = &job->base.text;
+    http_job_grown(&job->base);
     if (job->has_one)
         HTTP_TEXT(to, ",");
     job->has_one = true;
@@ -258,24 +259,13 @@ static enum err find_at(struct http_job *base, struct desk_seat *seat, struct er
     return ERR_OK;
 }
 
-/* A time of the query; 0 if it is not there. */
-static bool read_time(struct http_call *call, const char *name, struct slice text, int64_t *ret_ms)
-{
-    *ret_ms = 0;
-    if (!text.data || (http_clock_parse(text, ret_ms) && check_time(*ret_ms, NULL) == ERR_OK))
-        return true;
-    http_call_fail(call, HTTP_PROBLEM_INVALID,
-                   "%s: not a time like 2026-01-31T12:00:00Z, nor milliseconds since 1970", name);
-    return false;
-}
-
 void http_counter_at(struct http_call *call)
 {
     static const char *const names[] = {"time", NULL};
     struct slice time;
     int64_t time_ms;
     if (!is_counter(call, call->args[0]) || !http_call_query(call, names, &time) ||
-        !read_time(call, "time", time, &time_ms))
+        !http_call_time(call, "time", time, &time_ms))
         return;
     if (!time.data) {
         http_call_fail(call, HTTP_PROBLEM_INVALID, "time is missing");
@@ -358,8 +348,8 @@ void http_counter_values(struct http_call *call)
     struct store_life_filter filter = {0};
     uint32_t points;
     if (!is_counter(call, call->args[0]) || !http_call_query(call, names, values) ||
-        !read_time(call, "since", values[0], &filter.since_ms) ||
-        !read_time(call, "until", values[1], &filter.until_ms) ||
+        !http_call_time(call, "since", values[0], &filter.since_ms) ||
+        !http_call_time(call, "until", values[1], &filter.until_ms) ||
         !read_points(call, values[2], &points))
         return;
     if (!values[0].data || !values[1].data) {
@@ -491,8 +481,8 @@ void http_lives(struct http_call *call)
     uint64_t cursor;
     uint32_t limit;
     if (!http_call_query(call, names, values) || (values[1].data && !is_counter(call, values[1])) ||
-        !read_time(call, "since", values[2], &filter.since_ms) ||
-        !read_time(call, "until", values[3], &filter.until_ms) ||
+        !http_call_time(call, "since", values[2], &filter.since_ms) ||
+        !http_call_time(call, "until", values[3], &filter.until_ms) ||
         !http_call_page(call, values[4], values[5], PAGE_DEFAULT, &cursor, &limit))
         return;
     filter.has_state = values[0].data != NULL;
@@ -635,7 +625,7 @@ static void hand_in_write(struct http_call *call, struct page_job *job, enum htt
     struct slice what = {(const char *)job->event_id, job->is_all ? 0 : UUID_BYTES};
     job->http = call->client->worker->http;
     job->claim = http_claim_of(call->key, verb, what);
-    job->base.is_write = true;
+    job->base.is_write = job->base.base.is_write = true;
     hand_in(call, job);
 }
 

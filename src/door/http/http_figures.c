@@ -69,11 +69,8 @@ void http_figures(struct http_call *call)
     int64_t since_ms = 0;
     if (!http_call_query(call, names, &since))
         return;
-    if (since.data && (!http_clock_parse(since, &since_ms) || since_ms < 0)) {
-        http_call_fail(call, HTTP_PROBLEM_INVALID,
-                       "since: not a time like 2026-01-31T12:00:00Z, nor milliseconds");
+    if (!http_call_time(call, "since", since, &since_ms))
         return;
-    }
     if (!http_door_options(call->client->worker->http)->samples) {
         http_call_fail(call, HTTP_PROBLEM_NO_PATH, NULL);
         return;

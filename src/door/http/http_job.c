@@ -24,8 +24,10 @@ struct http_job *http_job_new(struct http_call *call, size_t size, http_find_fn 
     job->call = *call;
     job->find = find;
     http_text_init(&job->text, TEXT_BYTES_MAX);
-    char *memory = job->memory = memory_take(call->args[0].size + extra.size + call->origin.size +
-                                             call->if_none_match.size + 1);
+    size_t bytes = call->args[0].size + extra.size + call->origin.size + call->if_none_match.size;
+    char *memory = job->memory = memory_take(bytes + 1);
+    job->bytes = size + bytes;
+    pass_job_uses(&job->base, job->bytes);
     job->argument = copy(&memory, call->args[0]);
     job->extra = copy(&memory, extra);
     job->call.origin = copy(&memory, call->origin);
@@ -39,6 +41,14 @@ void http_job_free(struct http_job *job)
     http_text_done(&job->text);
     free(job->memory);
     free(job);
+}
+
+void http_job_grown(struct http_job *job)
+{
+    if (pass_job_uses(&job->base, job->bytes + job->text.bytes.capacity))
+        return;
+    http_text_done(&job->text);
+    http_text_init(&job->text, 0);
 }
 
 void http_job_cursor(struct http_job *job, uint64_t cursor)

@@ -22,6 +22,7 @@ struct http_job {
     struct http_text text;
     bool is_write;  /* the answer says `ack` */
     struct age age; /* of what was found */
+    size_t bytes;   /* of memory, without the text */
     char *memory;   /* owned: what slices point to */
     struct slice argument;
     struct slice extra;
@@ -31,6 +32,10 @@ struct http_job {
  * argument and `extra`. */
 struct http_job *http_job_new(struct http_call *call, size_t size, http_find_fn *find,
                               struct slice extra);
+
+/* For `find`: the text has grown. When nobody waits for it any more, it is freed, and does not grow
+ * again. */
+void http_job_grown(struct http_job *job);
 
 /* For a job that is not handed in. */
 void http_job_free(struct http_job *job);

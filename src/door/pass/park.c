@@ -150,6 +150,16 @@ static void hold_client(struct pass_client *client)
         return;
     client->parked++;
     pass_hold(client, PASS_HOLD_PARKED);
+    pass_touch(client); /* it uses more memory */
+}
+
+/* Its share of what is kept of the pass. */
+static void count_bytes(const struct pass_request *request, size_t things_bytes)
+{
+    struct pass_client *client = request->client;
+    if (client)
+        client->parked_bytes += sizeof(struct parked) + sizeof(*request) +
+                                request->count * sizeof(struct op) + things_bytes;
 }
 
 static void take_in(const struct pass *pass, struct pass_group *group, struct parked *parked,
@@ -189,11 +199,14 @@ void park_requests(struct pass *pass, struct pass_group *group, size_t from)
             request->answer = NULL;
             continue;
         }
+        size_t things = 0;
+        for (uint32_t k = 0; k < request->count; k++)
+            things += things_size(pass, &group->ops[request->first + k]);
         hold_client(request->client);
+        count_bytes(request, things);
         requests++;
         ops += request->count;
-        for (uint32_t k = 0; k < request->count; k++)
-            bytes += things_size(pass, &group->ops[request->first + k]);
+        bytes += things;
     }
     if (requests == 0)
         return;
@@ -213,10 +226,13 @@ void park_job(struct pass *pass, const struct pass_request *request, struct pass
 {
     char *things;
     struct parked *parked = parked_new(0, 1, 0, &things);
+    struct pass_client *client = request->client;
     parked->job = job;
     parked->request_count = 1;
     parked->requests[0] = *request;
-    hold_client(request->client);
+    client->job = job;
+    hold_client(client);
+    count_bytes(request, 0);
     append(pass, parked);
 }
 
@@ -234,11 +250,15 @@ static void answer_parked(struct pass *pass, struct parked *parked, struct pass_
     struct pass_client *client = request->client;
     pass_answer(pass, request, parked->ops + request->first);
     request->answer = NULL;
-    if (parked->job)
+    if (parked->job) {
+        client->job = NULL;
         parked->job->free(parked->job);
+    }
     gauge_add(&pass->stats.waits, (uint64_t)-1);
-    if (client && --client->parked == 0)
-        pass_unhold(client, PASS_HOLD_PARKED);
+    if (!client || --client->parked > 0)
+        return;
+    client->parked_bytes = 0;
+    pass_unhold(client, PASS_HOLD_PARKED);
 }
 
 /* Answers what can be; says how many wait on. */
@@ -282,6 +302,15 @@ static void sweep(struct pass *pass)
         *link = parked->next;
         room_let_go(parked->room);
         free(parked);
+    }
+}
+
+/* Their clients use more memory. */
+static void touch_jobs(struct pass *pass)
+{
+    for (struct parked *parked = pass->parked; parked; parked = parked->next) {
+        if (parked->job)
+            pass_touch(parked->requests[0].client);
     }
 }
 
@@ -350,6 +379,11 @@ void park_look(struct pass *pass)
         pass->jobs_seen = jobs_done;
         sweep(pass);
     }
+    uint64_t growths = atomic_load(&pass->growths);
+    if (growths != pass->growths_seen) {
+        pass->growths_seen = growths;
+        touch_jobs(pass);
+    }
     if (pass->retrying)
         return;
     uint64_t arrivals = atomic_load(&pass->service->hot->arrivals);
@@ -380,6 +414,31 @@ static void refuse_cold(struct parked *parked)
             parked->ops[i].code = ERR_UNAVAILABLE;
     }
     parked->cold = 0;
+}
+
+static void refuse_request(struct parked *parked, const struct pass_request *request)
+{
+    for (uint32_t i = 0; i < request->count; i++) {
+        struct op *op = &parked->ops[request->first + i];
+        if (op->code != ERR_COLD)
+            continue;
+        op->code = ERR_UNAVAILABLE;
+        parked->cold--;
+    }
+}
+
+void park_give_up(struct pass_client *client)
+{
+    struct pass *pass = client->pass;
+    for (struct parked *parked = pass->parked; parked; parked = parked->next) {
+        for (size_t i = 0; !parked->retrying && i < parked->request_count; i++) {
+            const struct pass_request *request = &parked->requests[i];
+            if (request->answer && request->client == client)
+                refuse_request(parked, request);
+        }
+    }
+    atomic_fetch_add(&pass->jobs_done, 1); /* has them answered at the end of a pass */
+    waker_wake(pass->waker);
 }
 
 void park_tick(struct pass *pass)

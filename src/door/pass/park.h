@@ -15,14 +15,17 @@
  * none of its client's earlier requests waits. One that is cold for too long is
  * refused.
  *
- * A client that is closed meanwhile changes nothing: what it asked for is done,
- * and the answer thrown away. */
+ * What a parked request takes in memory is charged to its client. When that is closed
+ * meanwhile, what it asked for is done, and the answer thrown away; but a question that the
+ * desk has not begun is taken back, and of a client that is closed since its memory is wanted
+ * also what is cold (pass_leave()). */
 #ifndef DOOR_PASS_PARK_H
 #define DOOR_PASS_PARK_H
 
 #include <stddef.h>
 
 struct pass;
+struct pass_client;
 struct pass_group;
 struct pass_job;
 struct pass_request;
@@ -43,6 +46,9 @@ void park_tick(struct pass *pass);
 
 /* The room of the group would be cleared now: keeps what parked requests point to. */
 void park_clear_room(struct pass_group *group);
+
+/* Refuses what is cold of the client's requests, unless it is being run again. */
+void park_give_up(struct pass_client *client);
 
 /* Refuses everything. */
 void park_stop(struct pass *pass);

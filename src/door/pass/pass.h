@@ -77,6 +77,7 @@ struct pass_client {
     uint64_t group;      /* the last one's: group_number then */
     unsigned parked;     /* of these: parked */
     uint64_t stuck;      /* park.c's own */
+    size_t parked_bytes; /* of memory that those take, but for a job */
     unsigned promised;   /* promises that name it */
     unsigned late;       /* of these: stuck, or behind one that is */
     uint64_t late_round; /* pass.c's own */
@@ -88,6 +89,7 @@ struct pass_client {
     struct pass_client *next_touched;
     struct pass_client *next_resuming;
     struct pass_client *next_waiting;
+    struct pass_job *job; /* that it waits for; NULL: none */
 };
 
 /* What a pass asks of its door. */
@@ -136,10 +138,15 @@ struct pass_job {
     struct desk_job base;
     pass_work_fn *work; /* on a thread of the desk; may block; touches nothing of the client */
     pass_free_fn *free; /* after the answer */
+    bool is_write;      /* it is done although its client goes */
     struct error error; /* the work's to set; code ERR_OK: it went well */
 
-    struct pass *pass; /* the pass's own */
+    /* the pass's own */
+    struct pass *pass;
     atomic_bool is_done;
+    atomic_bool is_unwanted; /* its client has gone */
+    _Atomic size_t bytes;    /* pass_job_uses() */
+    size_t told_bytes;       /* as of when the worker was woken for them */
 };
 
 /* Figures for operators: one thread writes, all may read. Ops, not requests. */
@@ -243,6 +250,8 @@ struct pass {
     uint64_t round;  /* of looking through what is parked */
     uint64_t jobs_seen;
     _Atomic uint64_t jobs_done; /* grows on the desk's threads */
+    uint64_t growths_seen;
+    _Atomic uint64_t growths;   /* of what jobs use; grows there, too */
     _Atomic uint64_t cold_seen; /* wake us when hot->arrivals is beyond; UINT64_MAX = never */
 
     /* figures.c's */
@@ -362,6 +371,10 @@ static inline void pass_extra_stays(struct pass *pass)
  * and the job is still the caller's. */
 bool pass_job(struct pass *pass, void *client, pass_answer_fn *answer, struct pass_job *job);
 
+/* So much memory the job takes now: whoever makes it says so, and then its work, on a thread of the
+ * desk, whenever its answer has grown. False: nobody waits for that answer any more. */
+bool pass_job_uses(struct pass_job *job, size_t bytes);
+
 /* --- running --- */
 
 /* Runs the ops gathered so far and answers their requests. False when they are out now, with the
@@ -433,6 +446,18 @@ static inline void pass_touch(struct pass_client *client)
 /* The client's output ends at byte `end` of all that it was ever answered. What is
  * new is released if the client's ticket is safe and not stuck, else promised: false then. */
 bool pass_settle(struct pass_client *client, uint64_t end, uint64_t safe);
+
+/* How much memory do its requests take that wait beside the pass? */
+static inline size_t pass_waiting_bytes(const struct pass_client *client)
+{
+    if (__builtin_expect(client->parked == 0, 1))
+        return 0;
+    return client->parked_bytes + (client->job ? atomic_load(&client->job->bytes) : 0);
+}
+
+/* It is closed: what nobody will hear an answer to is given up, unless it writes. `all`: also
+ * writes that were not begun, since its memory is wanted. */
+void pass_leave(struct pass_client *client, bool all);
 
 /* Does something of the pass still point to the client? */
 static inline bool pass_names(const struct pass_client *client)

@@ -100,6 +100,7 @@ static void let_go(struct resp_client *client, bool lingers)
         return;
 
     struct resp_worker *worker = client->worker;
+    pass_leave(&client->base, client->is_evicted);
     resp_pubsub_forget(client);
     fanout_queue_done(&client->feed);
     unlink_client(worker, client);
@@ -123,7 +124,7 @@ void resp_client_close(struct resp_client *client)
 
 static size_t input_bytes(const struct resp_client *client)
 {
-    return client->tail.capacity + resp_multi_bytes(client);
+    return client->tail.capacity + resp_multi_bytes(client) + pass_waiting_bytes(&client->base);
 }
 
 static size_t output_bytes(const struct resp_client *client)
@@ -165,6 +166,7 @@ void resp_client_evict(void *arg)
         message_warning("connection closed, all clients together use too much memory door=resp "
                         "peer=%s bytes=%zu lag=%zu",
                         client->peer, client_usage_bytes(&client->usage), client->usage.lag);
+    client->is_evicted = true;
     let_go(client, false);
     free_buffers(client);
 }

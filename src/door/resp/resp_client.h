@@ -64,6 +64,7 @@ struct resp_client {
     unsigned lacks;           /* RESP_COMMAND_ flags that a command must have to be run now */
     struct resp_multi *multi; /* owned; resp_multi.h. NULL: no MULTI is open */
     bool closing;
+    bool is_evicted;
     unsigned auth_failures;
     struct auth_turn auth_turn; /* of the next password */
     struct closing progress;    /* while it is closing */

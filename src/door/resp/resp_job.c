@@ -1,5 +1,6 @@
 #include "door/resp/resp_job.h"
 
+#include <assert.h>
 #include <stdalign.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,8 @@
 #define THINGS_BYTES_MAX (64u << 20)
 #define TEXT_SIZE        512u
 
+#define SUBJECTS_BYTES_MAX ((size_t)LIMIT_PATTERN_BYTES + LIMIT_USER_BYTES)
+
 static void free_job(struct pass_job *base)
 {
     struct resp_job *job = (struct resp_job *)base;
@@ -18,19 +21,28 @@ static void free_job(struct pass_job *base)
     free(job);
 }
 
-void *resp_job_new(struct resp_client *client, size_t size, unsigned argc, const struct slice *argv,
-                   pass_work_fn *work)
+static struct slice copy(struct slice bytes, char **to)
+{
+    struct slice copied = {*to, bytes.size};
+    if (bytes.size > 0)
+        memcpy(*to, bytes.data, bytes.size);
+    *to += bytes.size;
+    return copied;
+}
+
+void *resp_job_new(struct resp_client *client, size_t size, struct slice subject,
+                   struct slice other, pass_work_fn *work)
 {
     struct service *service = client->worker->service;
     if (!service->desk) {
         resp_client_fail(client, "ERR this needs the store, and the server runs without one");
         return NULL;
     }
-    size_t bytes = 0;
-    for (unsigned i = 0; i < argc; i++)
-        bytes += argv[i].size;
+    assert(subject.size + other.size <= SUBJECTS_BYTES_MAX);
     size_t head = (size + alignof(max_align_t) - 1) & ~(alignof(max_align_t) - 1);
-    char *memory = memory_take_zeroed(head + argc * sizeof(*argv) + bytes);
+    size_t bytes = head + subject.size + other.size;
+    char *memory = memory_take_zeroed(bytes);
+    char *to = memory + head;
 
     struct resp_job *job = (struct resp_job *)memory;
     job->base.work = work;
@@ -40,20 +52,19 @@ void *resp_job_new(struct resp_client *client, size_t size, unsigned argc, const
                                       ? client->reply.bytes.max
                                       : THINGS_BYTES_MAX);
     job->things.version = client->reply.version;
-    job->argc = argc;
-    job->argv = (struct slice *)(memory + head);
-    char *to = memory + head + argc * sizeof(*argv);
-    for (unsigned i = 0; i < argc; i++) {
-        memcpy(to, argv[i].data, argv[i].size);
-        job->argv[i] = (struct slice){to, argv[i].size};
-        to += argv[i].size;
-    }
+    job->subject = copy(subject, &to);
+    job->other = copy(other, &to);
+    job->bytes = bytes;
+    pass_job_uses(&job->base, bytes);
     return job;
 }
 
-void resp_job_drop(struct resp_job *job)
+void resp_job_grown(struct resp_job *job)
 {
-    free_job(&job->base);
+    if (pass_job_uses(&job->base, job->bytes + job->things.bytes.capacity))
+        return;
+    resp_reply_done(&job->things);
+    job->things.overflow = true;
 }
 
 void resp_job_fail(struct resp_job *job, enum err code, const char *text)

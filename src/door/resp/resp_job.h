@@ -2,7 +2,8 @@
  * the worker, and the client waits for it alone (door/pass/park.h).
  *
  * The work writes RESP into `things`, in the client's version; what it has to know
- * was copied when the job was made. It touches nothing of client or worker. */
+ * was copied when the job was made. It touches nothing of client or worker. What it takes in memory
+ * is charged to the client. */
 #ifndef DOOR_RESP_RESP_JOB_H
 #define DOOR_RESP_RESP_JOB_H
 
@@ -33,20 +34,25 @@ struct resp_job {
     uint64_t cursor;
     uint32_t limit;
     struct age age; /* of what was found */
-    unsigned argc;  /* the request, copied */
-    struct slice *argv;
+    size_t bytes;   /* of memory, without `things` */
+
+    /* what is asked about, copied */
+    struct slice subject;
+    struct slice other;
 };
 
-/* A new job of `size` bytes, zero beyond its first member. NULL: there is no store, or
- * no desk to ask it, which was answered. */
-void *resp_job_new(struct resp_client *client, size_t size, unsigned argc, const struct slice *argv,
-                   pass_work_fn *work);
+/* A new job of `size` bytes, zero beyond its first member. Of the request it keeps copies of the
+ * two slices, which were checked (resp_args.h): they are no larger than ids, users and patterns.
+ * NULL: there is no store, or no desk to ask it, which was answered. */
+void *resp_job_new(struct resp_client *client, size_t size, struct slice subject,
+                   struct slice other, pass_work_fn *work);
 
 /* Takes the job. */
 void resp_job_start(struct resp_client *client, struct resp_job *job);
 
-/* Instead: what is wrong with the request was answered. */
-void resp_job_drop(struct resp_job *job);
+/* For the work: something was added to `things`. When nobody waits for them any more, they are
+ * freed, and do not grow again. */
+void resp_job_grown(struct resp_job *job);
 
 /* For the work: keeps a failure, with a text of its own where the code says too little
  * (NULL: the error's). */

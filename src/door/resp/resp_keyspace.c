@@ -11,7 +11,6 @@
 #include "door/resp/resp_handlers.h"
 #include "door/resp/resp_job.h"
 #include "door/resp/resp_worker.h"
-#include "flow/check.h"
 
 #define SCAN_COUNT_DEFAULT 10u
 #define SCAN_COUNT_MAX     10000u
@@ -129,6 +128,7 @@ static void list_any(void *arg, const struct desk_entry *entry)
         kinds_seen |= (uint32_t)(entry->counts[i] > 0) << i;
     list(&job->listing, entry->id, entry->is_item, kinds_seen);
     job->met++;
+    resp_job_grown(&job->base);
 }
 
 static enum err scan_step(struct list_job *job, struct desk_seat *seat)
@@ -165,19 +165,17 @@ static void work_keys(struct pass_job *base, struct desk_seat *seat)
         resp_job_fail(&job->base, ERR_TOO_LARGE, TOO_MANY_KEYS);
 }
 
-static void list_on_desk(struct resp_client *client, unsigned argc, const struct slice *argv,
-                         const struct listing *listing, uint64_t cursor, uint32_t count,
-                         enum resp_job_form form, pass_work_fn *work)
+static void list_on_desk(struct resp_client *client, const struct listing *listing, uint64_t cursor,
+                         uint32_t count, enum resp_job_form form, pass_work_fn *work)
 {
-    struct list_job *job = resp_job_new(client, sizeof(*job), argc, argv, work);
+    struct list_job *job =
+        resp_job_new(client, sizeof(*job), listing->pattern, (struct slice){NULL, 0}, work);
     if (!job)
         return;
     job->listing = *listing;
     job->listing.names = &job->base.things;
-    for (unsigned i = 0; i < argc; i++) { /* the pattern, in the job's own copy */
-        if (listing->pattern.data == argv[i].data)
-            job->listing.pattern.data = job->base.argv[i].data;
-    }
+    if (listing->pattern.data)
+        job->listing.pattern = job->base.subject;
     job->base.form = form;
     job->base.cursor = cursor;
     job->base.limit = count;
@@ -186,16 +184,6 @@ static void list_on_desk(struct resp_client *client, unsigned argc, const struct
 
 /* ---- SCAN ---- */
 
-/* What is wrong with a pattern is answered with an error. */
-static bool check(struct resp_client *client, struct slice pattern)
-{
-    struct error error;
-    if (!check_pattern(pattern, &error))
-        return true;
-    resp_client_fail_with(client, &error);
-    return false;
-}
-
 static bool read_scan_options(struct resp_client *client, struct resp_args *args,
                               struct listing *listing, uint32_t *ret_count)
 {
@@ -203,7 +191,7 @@ static bool read_scan_options(struct resp_client *client, struct resp_args *args
         struct slice value;
         int64_t count;
         if (resp_args_option(args, SLICE("match"), &value)) {
-            if (!check(client, value))
+            if (!resp_args_pattern(client, value))
                 return false;
             listing->pattern = value;
         } else if (resp_args_option(args, SLICE("count"), &value)) {
@@ -241,19 +229,20 @@ void resp_scan(struct resp_client *client, unsigned argc, const struct slice *ar
         return;
 
     if (client->worker->service->desk)
-        list_on_desk(client, argc, argv, &listing, cursor, count, RESP_JOB_PAGE, work_scan);
+        list_on_desk(client, &listing, cursor, count, RESP_JOB_PAGE, work_scan);
     else
         scan_hot(client, &listing, cursor, count);
 }
 
 void resp_keys(struct resp_client *client, unsigned argc, const struct slice *argv)
 {
+    (void)argc;
     const struct service *service = client->worker->service;
     struct listing listing = {.kinds = service->kinds, .pattern = argv[1]};
-    if (!check(client, argv[1]))
+    if (!resp_args_pattern(client, argv[1]))
         return;
     if (service->desk)
-        list_on_desk(client, argc, argv, &listing, 0, KEYS_STEP, RESP_JOB_ARRAY, work_keys);
+        list_on_desk(client, &listing, 0, KEYS_STEP, RESP_JOB_ARRAY, work_keys);
     else
         keys_hot(client, &listing);
 }

@@ -13,6 +13,8 @@
 #define PAGE_COUNT_DEFAULT 100u
 #define TASKS_MAX          64u
 
+static const struct slice nothing = {NULL, 0};
+
 static void reply_number(struct resp_reply *reply, const char *name, const struct number *value)
 {
     resp_reply_text(reply, name);
@@ -35,7 +37,7 @@ static void reply_recount(struct resp_job *job, struct desk_recount *recount)
 {
     struct resp_reply *reply = &job->things;
     resp_reply_map(reply, recount->has_lanes ? 12 : 7);
-    resp_reply_pair(reply, "id", job->argv[1]);
+    resp_reply_pair(reply, "id", job->subject);
     reply_number(reply, "value", &recount->value);
     reply_number(reply, "recount", &recount->recount);
     reply_number(reply, "base", &recount->base);
@@ -56,7 +58,7 @@ static void work_recount(struct pass_job *base, struct desk_seat *seat)
 {
     struct resp_job *job = (struct resp_job *)base;
     struct desk_recount recount = {.value = number_of(0)};
-    enum err err = desk_recount(seat, job->argv[1], &recount, &base->error);
+    enum err err = desk_recount(seat, job->subject, &recount, &base->error);
     if (err)
         resp_job_fail(job, err, err == ERR_NOT_FOUND ? "no such key" : NULL);
     else
@@ -65,7 +67,10 @@ static void work_recount(struct pass_job *base, struct desk_seat *seat)
 
 void resp_counter_recount(struct resp_client *client, unsigned argc, const struct slice *argv)
 {
-    struct resp_job *job = resp_job_new(client, sizeof(*job), argc, argv, work_recount);
+    (void)argc;
+    if (!resp_args_counter(client, argv[1]))
+        return;
+    struct resp_job *job = resp_job_new(client, sizeof(*job), argv[1], nothing, work_recount);
     if (job)
         resp_job_start(client, job);
 }
@@ -88,7 +93,7 @@ static void reply_delta(struct resp_job *job, const struct event *event)
     resp_reply_text(&job->things, "delta");
     if (event->type == EVENT_ADD || event->type == EVENT_RESET || event->type == EVENT_REPAIR) {
         resp_reply_number(&job->things, &event->amount);
-    } else if (event->type == EVENT_REACT && kinds_split(job->kinds, job->argv[1], &item, &kind)) {
+    } else if (event->type == EVENT_REACT && kinds_split(job->kinds, job->subject, &item, &kind)) {
         struct slice name = kinds_name(job->kinds, kind);
         resp_reply_integer(&job->things,
                            slice_equal(event->after, name) - slice_equal(event->before, name));
@@ -114,20 +119,22 @@ static void visit_event(void *arg, const struct event *event)
     resp_reply_pair(reply, "after", event->after);
     resp_reply_pair(reply, "key", hides ? (struct slice){NULL, 0} : event->key);
     resp_reply_pair(reply, "region", event->region);
+    resp_job_grown(job);
 }
 
 static void work_events(struct pass_job *base, struct desk_seat *seat)
 {
     struct resp_job *job = (struct resp_job *)base;
     enum err err =
-        desk_events(seat, job->argv[1], &job->cursor, job->limit, visit_event, job, &base->error);
+        desk_events(seat, job->subject, &job->cursor, job->limit, visit_event, job, &base->error);
     if (err)
         resp_job_fail(job, err, err == ERR_NOT_FOUND ? "no such key" : NULL);
 }
 
-/* A job that gives a page; [CURSOR c] [COUNT n] stand from word `from` on. */
+/* A job that gives a page about something; [CURSOR c] [COUNT n] stand from word `from` on. */
 static struct resp_job *page_job(struct resp_client *client, unsigned argc,
-                                 const struct slice *argv, unsigned from, pass_work_fn *work)
+                                 const struct slice *argv, unsigned from, struct slice subject,
+                                 pass_work_fn *work)
 {
     struct resp_args args = resp_args_from(argc, argv, from);
     uint64_t cursor = 0;
@@ -136,7 +143,7 @@ static struct resp_job *page_job(struct resp_client *client, unsigned argc,
         resp_client_fail_syntax(client);
         return NULL;
     }
-    struct resp_job *job = resp_job_new(client, sizeof(*job), argc, argv, work);
+    struct resp_job *job = resp_job_new(client, sizeof(*job), subject, nothing, work);
     if (job) {
         job->form = RESP_JOB_PAGE;
         job->cursor = cursor;
@@ -147,7 +154,9 @@ static struct resp_job *page_job(struct resp_client *client, unsigned argc,
 
 void resp_counter_events(struct resp_client *client, unsigned argc, const struct slice *argv)
 {
-    struct resp_job *job = page_job(client, argc, argv, 2, work_events);
+    if (!resp_args_counter(client, argv[1]))
+        return;
+    struct resp_job *job = page_job(client, argc, argv, 2, argv[1], work_events);
     if (job)
         resp_job_start(client, job);
 }
@@ -159,7 +168,7 @@ static void work_at(struct pass_job *base, struct desk_seat *seat)
     struct resp_job *job = (struct resp_job *)base;
     struct number value = number_of(0);
     int64_t time_ms = (int64_t)job->cursor;
-    enum err err = desk_value_at(seat, job->argv[1], time_ms, &value, &base->error);
+    enum err err = desk_value_at(seat, job->subject, time_ms, &value, &base->error);
     if (err == ERR_NOT_FOUND)
         resp_reply_null(&job->things);
     else if (err)
@@ -173,10 +182,12 @@ static void work_at(struct pass_job *base, struct desk_seat *seat)
 
 void resp_counter_at(struct resp_client *client, unsigned argc, const struct slice *argv)
 {
+    (void)argc;
     int64_t time_ms;
-    if (!resp_args_int(client, argv[2], &time_ms))
+    if (!resp_args_int(client, argv[2], &time_ms) || !resp_args_counter(client, argv[1]) ||
+        !resp_args_time(client, time_ms))
         return;
-    struct resp_job *job = resp_job_new(client, sizeof(*job), argc, argv, work_at);
+    struct resp_job *job = resp_job_new(client, sizeof(*job), argv[1], nothing, work_at);
     if (!job)
         return;
     job->cursor = (uint64_t)time_ms;
@@ -194,6 +205,7 @@ static void visit_audit(void *arg, const struct store_audit *audit)
     resp_reply_pair(&job->things, "what", audit->what);
     resp_reply_pair(&job->things, "id", audit->id);
     resp_reply_pair(&job->things, "text", audit->text);
+    resp_job_grown(job);
 }
 
 static void work_audits(struct pass_job *base, struct desk_seat *seat)
@@ -206,7 +218,7 @@ static void work_audits(struct pass_job *base, struct desk_seat *seat)
 
 void resp_audits(struct resp_client *client, unsigned argc, const struct slice *argv)
 {
-    struct resp_job *job = page_job(client, argc, argv, 1, work_audits);
+    struct resp_job *job = page_job(client, argc, argv, 1, nothing, work_audits);
     if (job)
         resp_job_start(client, job);
 }

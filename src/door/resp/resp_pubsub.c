@@ -7,13 +7,14 @@
 #include "base/memory.h"
 #include "base/message.h"
 #include "door/pass/channels.h"
+#include "door/resp/resp_args.h"
 #include "door/resp/resp_client.h"
 #include "door/resp/resp_door.h"
 #include "door/resp/resp_handlers.h"
 #include "door/resp/resp_worker.h"
 
 #define SUBSCRIPTIONS_MAX 10000u              /* of one client */
-#define CHANNEL_BYTES_MAX LIMIT_PATTERN_BYTES /* and of an id, which has less in any case */
+#define CHANNEL_BYTES_MAX LIMIT_PATTERN_BYTES /* and of an id, which is shorter */
 
 struct resp_pubsub {
     struct resp_worker *worker; /* borrowed */
@@ -168,9 +169,11 @@ static void subscribe_all(struct resp_client *client, unsigned argc, const struc
                           bool is_pattern)
 {
     for (unsigned i = 1; i < argc; i++) {
-        if (argv[i].size > CHANNEL_BYTES_MAX) {
-            resp_client_fail(client, "ERR a channel has at most %u bytes", CHANNEL_BYTES_MAX);
-        } else if (client->channels + client->patterns >= SUBSCRIPTIONS_MAX) {
+        bool is_good = is_pattern ? resp_args_pattern(client, argv[i])
+                                  : resp_args_counter(client, argv[i]);
+        if (!is_good)
+            continue;
+        if (client->channels + client->patterns >= SUBSCRIPTIONS_MAX) {
             resp_client_fail(client, "ERR a client has at most %u subscriptions",
                              SUBSCRIPTIONS_MAX);
         } else {

@@ -9,7 +9,6 @@
 #include "door/resp/resp_handlers.h"
 #include "door/resp/resp_job.h"
 #include "door/resp/resp_worker.h"
-#include "flow/check.h"
 
 #define PAGE_COUNT_DEFAULT 100u
 #define PAGE_BYTES_MAX     (4u << 20) /* a page of users with the longest names */
@@ -296,21 +295,23 @@ static void visit_item(void *arg, struct slice item, struct slice kind)
     resp_reply_bulk(&job->things, item);
     resp_reply_bulk(&job->things, kind);
     job->count++;
+    resp_job_grown(job);
 }
 
 static void work_reacted(struct pass_job *base, struct desk_seat *seat)
 {
     struct resp_job *job = (struct resp_job *)base;
-    enum err err = desk_items_of(seat, job->argv[1], &job->cursor, job->limit, visit_item, job,
+    enum err err = desk_items_of(seat, job->subject, &job->cursor, job->limit, visit_item, job,
                                  &job->age, &base->error);
     if (err)
         resp_job_fail(job, err, NULL);
 }
 
-static void reacted_any(struct resp_client *client, unsigned argc, const struct slice *argv,
-                        uint64_t cursor, uint32_t limit)
+static void reacted_any(struct resp_client *client, struct slice user, uint64_t cursor,
+                        uint32_t limit)
 {
-    struct resp_job *job = resp_job_new(client, sizeof(*job), argc, argv, work_reacted);
+    struct resp_job *job =
+        resp_job_new(client, sizeof(*job), user, (struct slice){NULL, 0}, work_reacted);
     if (!job)
         return;
     job->form = RESP_JOB_PAIRS;
@@ -328,14 +329,11 @@ void resp_reacted(struct resp_client *client, unsigned argc, const struct slice 
         resp_client_fail_syntax(client);
         return;
     }
-    struct error error;
-    if (check_user(argv[1], &error)) {
-        resp_client_fail_with(client, &error);
+    if (!resp_args_user(client, argv[1]))
         return;
-    }
 
     if (client->worker->service->desk)
-        reacted_any(client, argc, argv, cursor, limit);
+        reacted_any(client, argv[1], cursor, limit);
     else
         reacted_hot(client, argv[1], cursor, limit);
 }

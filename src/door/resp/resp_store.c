@@ -1,5 +1,7 @@
 /* resp_store.c - what the store has to tell: the life of what was applied to it,
  * what it has refused, and the history of reactions. */
+#include <string.h>
+
 #include "base/decimal.h"
 #include "base/uuid.h"
 #include "door/resp/resp_answers.h"
@@ -21,11 +23,51 @@ static void reply_event_id(struct resp_reply *reply, const unsigned char *event_
 /* What jobs of this file are asked for. */
 struct question {
     struct resp_job base;
-    struct store_life_filter filter; /* EVENTS */
-    struct slice user;               /* HISTORY; size 0 = any */
+    struct store_life_filter filter; /* EVENTS; its id is the subject */
     unsigned char event_id[UUID_BYTES];
     bool all; /* DLQ: every letter, not `event_id` */
 };
+
+static const struct slice nothing = {NULL, 0};
+
+/* What stands in the request, and was not looked at yet. */
+struct options {
+    struct store_life_filter filter;
+    struct slice user; /* data NULL = any */
+    uint64_t cursor;
+    uint32_t limit;
+};
+
+typedef bool read_option_fn(struct resp_args *args, struct options *options);
+
+/* From word `from` on. False: there is something else, which was answered. */
+static bool read_options(struct resp_client *client, unsigned argc, const struct slice *argv,
+                         unsigned from, read_option_fn *read, struct options *options)
+{
+    struct resp_args args = resp_args_from(argc, argv, from);
+    *options = (struct options){.limit = PAGE_COUNT_DEFAULT};
+    while (args.left > 0) {
+        if (!read(&args, options)) {
+            resp_client_fail_syntax(client);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A question that is answered by a page. */
+static void ask_page(struct resp_client *client, const struct options *options,
+                     struct slice subject, struct slice other, pass_work_fn *work)
+{
+    struct question *question = resp_job_new(client, sizeof(*question), subject, other, work);
+    if (!question)
+        return;
+    question->base.form = RESP_JOB_PAGE;
+    question->base.cursor = options->cursor;
+    question->base.limit = options->limit;
+    question->filter = options->filter;
+    resp_job_start(client, &question->base);
+}
 
 /* ---- EVENTS ---- */
 
@@ -45,60 +87,47 @@ static void visit_life(void *arg, const struct store_life *life)
     resp_reply_pair_integer(reply, "processed_ms", life->processed_ms);
     resp_reply_pair_integer(reply, "next_ms", life->next_ms);
     resp_reply_pair(reply, "reason", life->reason);
+    resp_job_grown(job);
 }
 
 static void work_lives(struct pass_job *base, struct desk_seat *seat)
 {
     struct question *question = (struct question *)base;
     struct resp_job *job = &question->base;
+    question->filter.id = job->subject;
     enum err err = desk_lives(seat, &question->filter, &job->cursor, job->limit, visit_life, job,
                               &base->error);
     if (err)
         resp_job_fail(job, err, NULL);
 }
 
-/* One option of EVENTS, which stands in the job's own copy of the request. */
-static bool read_event_option(struct resp_args *args, struct question *question)
+static bool read_event_option(struct resp_args *args, struct options *options)
 {
-    struct store_life_filter *filter = &question->filter;
+    struct store_life_filter *filter = &options->filter;
     struct slice value;
     if (resp_args_option(args, SLICE("state"), &value)) {
         filter->has_state = true;
         return lifecycle_parse(value, &filter->state);
     }
     if (resp_args_option(args, SLICE("counter"), &filter->id))
-        return filter->id.size > 0;
+        return true;
     if (resp_args_option(args, SLICE("since"), &value))
         return decimal_parse(value, &filter->since_ms);
     if (resp_args_option(args, SLICE("until"), &value))
         return decimal_parse(value, &filter->until_ms);
-    return resp_args_page_option(args, &question->base.cursor, &question->base.limit);
-}
-
-/* A question that is answered by a page; `read` takes the options from word `from` on. */
-static void ask_page(struct resp_client *client, unsigned argc, const struct slice *argv,
-                     unsigned from, bool (*read)(struct resp_args *args, struct question *question),
-                     pass_work_fn *work)
-{
-    struct question *question = resp_job_new(client, sizeof(*question), argc, argv, work);
-    if (!question)
-        return;
-    question->base.form = RESP_JOB_PAGE;
-    question->base.limit = PAGE_COUNT_DEFAULT;
-    struct resp_args args = resp_args_from(argc, question->base.argv, from);
-    while (args.left > 0) {
-        if (!read(&args, question)) {
-            resp_job_drop(&question->base);
-            resp_client_fail_syntax(client);
-            return;
-        }
-    }
-    resp_job_start(client, &question->base);
+    return resp_args_page_option(args, &options->cursor, &options->limit);
 }
 
 void resp_events(struct resp_client *client, unsigned argc, const struct slice *argv)
 {
-    ask_page(client, argc, argv, 1, read_event_option, work_lives);
+    struct options options;
+    if (!read_options(client, argc, argv, 1, read_event_option, &options))
+        return;
+    const struct store_life_filter *filter = &options.filter;
+    if ((filter->id.data && !resp_args_counter(client, filter->id)) ||
+        !resp_args_time(client, filter->since_ms) || !resp_args_time(client, filter->until_ms))
+        return;
+    ask_page(client, &options, filter->id, nothing, work_lives);
 }
 
 /* ---- HISTORY ---- */
@@ -112,28 +141,31 @@ static void visit_past(void *arg, const struct store_past *past)
     resp_reply_pair(&job->things, "item", past->item);
     resp_reply_pair(&job->things, "user", past->user);
     resp_reply_pair(&job->things, "kind", past->kind);
+    resp_job_grown(job);
 }
 
 static void work_past(struct pass_job *base, struct desk_seat *seat)
 {
-    struct question *question = (struct question *)base;
-    struct resp_job *job = &question->base;
-    enum err err = desk_past(seat, job->argv[1], question->user, &job->cursor, job->limit,
-                             visit_past, job, &job->age, &base->error);
+    struct resp_job *job = (struct resp_job *)base;
+    enum err err = desk_past(seat, job->subject, job->other, &job->cursor, job->limit, visit_past,
+                             job, &job->age, &base->error);
     if (err)
         resp_job_fail(job, err, NULL);
 }
 
-static bool read_history_option(struct resp_args *args, struct question *question)
+static bool read_history_option(struct resp_args *args, struct options *options)
 {
-    if (resp_args_option(args, SLICE("user"), &question->user))
-        return question->user.size > 0;
-    return resp_args_page_option(args, &question->base.cursor, &question->base.limit);
+    return resp_args_option(args, SLICE("user"), &options->user) ||
+           resp_args_page_option(args, &options->cursor, &options->limit);
 }
 
 void resp_history(struct resp_client *client, unsigned argc, const struct slice *argv)
 {
-    ask_page(client, argc, argv, 2, read_history_option, work_past);
+    struct options options;
+    if (read_options(client, argc, argv, 2, read_history_option, &options) &&
+        resp_args_item(client, argv[1]) &&
+        (!options.user.data || resp_args_user(client, options.user)))
+        ask_page(client, &options, argv[1], options.user, work_past);
 }
 
 /* ---- DLQ ---- */
@@ -162,6 +194,7 @@ static void visit_listed(void *arg, const struct store_letter *letter)
     struct resp_job *job = arg;
     job->count++;
     reply_letter(&job->things, letter, false);
+    resp_job_grown(job);
 }
 
 static void visit_shown(void *arg, const struct store_letter *letter)
@@ -210,45 +243,53 @@ static void work_discard(struct pass_job *base, struct desk_seat *seat)
     resp_reply_integer(&question->base.things, (int64_t)count);
 }
 
-static bool read_letters_option(struct resp_args *args, struct question *question)
+static bool read_letters_option(struct resp_args *args, struct options *options)
 {
-    return resp_args_page_option(args, &question->base.cursor, &question->base.limit);
+    return resp_args_page_option(args, &options->cursor, &options->limit);
 }
 
 static void dlq_list(struct resp_client *client, unsigned argc, const struct slice *argv)
 {
-    ask_page(client, argc, argv, 2, read_letters_option, work_letters);
+    struct options options;
+    if (read_options(client, argc, argv, 2, read_letters_option, &options))
+        ask_page(client, &options, nothing, nothing, work_letters);
 }
 
-/* About the letter that the third word names, or about ALL where that is allowed. */
-static void ask_letter(struct resp_client *client, unsigned argc, const struct slice *argv,
-                       bool may_be_all, pass_work_fn *work)
+/* About the letter that the third word names, or, for a write, about ALL. */
+static void ask_letter(struct resp_client *client, struct slice which, bool is_write,
+                       pass_work_fn *work)
 {
-    struct question *question = resp_job_new(client, sizeof(*question), argc, argv, work);
-    if (!question)
-        return;
-    question->all = may_be_all && slice_equal_nocase(argv[2], SLICE("all"));
-    if (!question->all && !uuid_parse(argv[2], question->event_id)) {
-        resp_job_drop(&question->base);
-        resp_client_fail(client, "ERR an event's id is a UUID%s", may_be_all ? ", or ALL" : "");
+    unsigned char event_id[UUID_BYTES] = {0};
+    bool all = is_write && slice_equal_nocase(which, SLICE("all"));
+    if (!all && !uuid_parse(which, event_id)) {
+        resp_client_fail(client, "ERR an event's id is a UUID%s", is_write ? ", or ALL" : "");
         return;
     }
+    struct question *question = resp_job_new(client, sizeof(*question), nothing, nothing, work);
+    if (!question)
+        return;
+    question->all = all;
+    memcpy(question->event_id, event_id, sizeof(event_id));
+    question->base.base.is_write = is_write;
     resp_job_start(client, &question->base);
 }
 
 static void dlq_show(struct resp_client *client, unsigned argc, const struct slice *argv)
 {
-    ask_letter(client, argc, argv, false, work_letter);
+    (void)argc;
+    ask_letter(client, argv[2], false, work_letter);
 }
 
 static void dlq_redrive(struct resp_client *client, unsigned argc, const struct slice *argv)
 {
-    ask_letter(client, argc, argv, true, work_redrive);
+    (void)argc;
+    ask_letter(client, argv[2], true, work_redrive);
 }
 
 static void dlq_discard(struct resp_client *client, unsigned argc, const struct slice *argv)
 {
-    ask_letter(client, argc, argv, true, work_discard);
+    (void)argc;
+    ask_letter(client, argv[2], true, work_discard);
 }
 
 static void dlq_help(struct resp_client *client, unsigned argc, const struct slice *argv)

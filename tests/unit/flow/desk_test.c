@@ -59,6 +59,48 @@ TEST(a_desk_with_too_much_to_do_says_so)
     bell_done(&bells[1]);
 }
 
+static void note_done(struct desk_job *job)
+{
+    *(bool *)job->arg = true;
+}
+
+static void do_nothing(struct desk_job *job, struct desk_seat *seat)
+{
+    (void)job;
+    (void)seat;
+}
+
+TEST(a_job_that_has_not_begun_can_be_taken_back)
+{
+    enum { MANY = 5 };
+    struct pipe *pipe = pipe_new();
+    struct bell bells[2];
+    struct desk_job holds[2];
+    for (unsigned i = 0; i < 2; i++) {
+        bell_init(&bells[i]);
+        holds[i] = (struct desk_job){.run = hold_on, .done = forget, .arg = &bells[i]};
+        assert_true(desk_submit(pipe->service.desk, &holds[i]));
+    }
+    static struct desk_job jobs[MANY];
+    static bool done[MANY];
+    memset(done, 0, sizeof(done));
+    for (unsigned i = 0; i < MANY; i++) {
+        jobs[i] = (struct desk_job){.run = do_nothing, .done = note_done, .arg = &done[i]};
+        assert_true(desk_submit(pipe->service.desk, &jobs[i]));
+    }
+    assert_true(desk_withdraw(pipe->service.desk, &jobs[4])); /* the last, */
+    assert_true(desk_withdraw(pipe->service.desk, &jobs[2]));
+    assert_false(desk_withdraw(pipe->service.desk, &jobs[2]));
+    assert_true(desk_submit(pipe->service.desk, &jobs[4])); /* so that the next comes behind 3 */
+    bell_ring(&bells[0]);
+    bell_ring(&bells[1]);
+    pipe_free(pipe); /* what waits is run before */
+    for (unsigned i = 0; i < MANY; i++)
+        assert_int_equal(done[i], i != 2);
+    bell_done(&bells[0]);
+    bell_done(&bells[1]);
+}
+
 TEST(tasks_are_remembered_newest_first)
 {
     struct pipe *pipe = pipe_new();
@@ -702,6 +744,7 @@ TEST(a_users_items_are_those_held_now)
 }
 
 RUN(cmocka_unit_test(a_job_is_run_and_its_end_is_told),
+    cmocka_unit_test(a_job_that_has_not_begun_can_be_taken_back),
     cmocka_unit_test(a_desk_with_too_much_to_do_says_so),
     cmocka_unit_test(tasks_are_remembered_newest_first),
     cmocka_unit_test(a_recount_is_the_value_hot_or_cold),

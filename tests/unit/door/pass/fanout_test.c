@@ -258,6 +258,60 @@ TEST(a_pass_sends_to_so_many_and_leaves_the_others_for_the_next)
     stop(scene);
 }
 
+/* Who waits for the end of a pass of 2,000 who read nothing waits for so many writes of so many
+ * bytes, and for none of those who are known to take nothing. */
+TEST(a_pass_of_thousands_who_read_nothing_is_bounded)
+{
+    enum { CROWD = 2000, MESSAGES = 4000 };
+    static struct listener crowd[CROWD];
+    struct scene *scene = start(64u << 20);
+    struct conn *deaf = scene->clients[0].conn; /* its other end is never read */
+    memset(crowd, 0, sizeof(crowd));
+    for (int i = 0; i < CROWD; i++) {
+        crowd[i].base.pass = &scene->pass;
+        crowd[i].queue.client = &crowd[i];
+        crowd[i].out.shared = &crowd[i].queue;
+    }
+    char text[60];
+    memset(text, 'x', sizeof(text));
+    for (int n = 0; n < MESSAGES; n++) {
+        bool is_last = n == MESSAGES - 1;
+        bool fits = fanout_fits(&scene->stream, sizeof(text));
+        if (!fits) {
+            for (int i = 0; i < CROWD; i++)
+                fanout_publish(&scene->fanout, &scene->stream, &crowd[i].queue, 0);
+            fanout_published(&scene->fanout, &scene->stream);
+        }
+        assert_true(fanout_add(&scene->fanout, &scene->stream, (struct slice){text, sizeof(text)}));
+        for (int i = 0; is_last && i < CROWD; i++)
+            fanout_publish(&scene->fanout, &scene->stream, &crowd[i].queue, 0);
+    }
+    fanout_published(&scene->fanout, &scene->stream);
+    size_t blocks = scene->fanout.bytes / FANOUT_BLOCK_BYTES + 1;
+    assert_true(blocks < 8);
+    for (int i = 0; i < CROWD; i++)
+        assert_in_range(crowd[i].queue.count, 1, blocks);
+
+    /* All are tried once, 32 in a pass; then nobody is, until the connection takes something. */
+    unsigned passes = 0;
+    size_t tried = 0;
+    do {
+        fanout_new_pass(&scene->fanout);
+        size_t before = scene->fanout.sends;
+        for (int i = 0; i < CROWD; i++) {
+            if (outbound_waiting(&crowd[i].out, &crowd[i].own) > 0 && !crowd[i].out.is_full)
+                (void)outbound_send(&crowd[i].out, &crowd[i].own, 0, deaf);
+        }
+        tried = scene->fanout.sends - before;
+        assert_in_range(tried, 0, FANOUT_SENDS);
+        passes++;
+    } while (tried > 0 && passes < 2 * CROWD);
+    assert_in_range(passes, CROWD / FANOUT_SENDS, CROWD / FANOUT_SENDS + 64);
+    for (int i = 0; i < CROWD; i++)
+        fanout_queue_done(&crowd[i].queue);
+    stop(scene);
+}
+
 /* The first client reads all the while; there are so many streams that a little for each of them
  * would be more than the limit. */
 TEST(streams_whose_messages_were_sent_cost_nobody_the_connection)
@@ -314,7 +368,8 @@ TEST(past_the_limit_who_lags_is_dropped_and_not_who_has_much_to_read)
     stop(scene);
 }
 
-RUN(cmocka_unit_test(streams_whose_messages_were_sent_cost_nobody_the_connection),
+RUN(cmocka_unit_test(a_pass_of_thousands_who_read_nothing_is_bounded),
+    cmocka_unit_test(streams_whose_messages_were_sent_cost_nobody_the_connection),
     cmocka_unit_test(past_the_limit_who_lags_is_dropped_and_not_who_has_much_to_read),
     cmocka_unit_test(everybody_hears_all_messages_and_their_own_answers_in_order),
     cmocka_unit_test(memory_is_that_of_what_was_not_read_whoever_has_not_read_it),

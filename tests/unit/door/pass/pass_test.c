@@ -128,6 +128,15 @@ bool desk_submit(struct desk *desk, struct desk_job *job)
     return true;
 }
 
+bool desk_withdraw(struct desk *desk, struct desk_job *job)
+{
+    (void)desk;
+    bool is_there = waiting_job == job;
+    if (is_there)
+        waiting_job = NULL;
+    return is_there;
+}
+
 static void run_waiting_job(void)
 {
     struct desk_job *job = waiting_job;
@@ -182,6 +191,7 @@ struct client {
     char text[16384]; /* all answers */
     size_t released;  /* as of the last flush */
     unsigned resumed;
+    unsigned flushed;
     bool is_lost;
 };
 
@@ -224,8 +234,10 @@ static void settle(struct pass_client *base, uint64_t safe)
 static void flush(struct pass_client *base)
 {
     const struct rig *rig = rig_of(base);
-    if (!rig->crowd)
-        ((struct client *)base)->released = base->released;
+    if (rig->crowd)
+        return;
+    ((struct client *)base)->released = base->released;
+    ((struct client *)base)->flushed++;
 }
 
 /* Small letters become large ones. */
@@ -1485,6 +1497,90 @@ TEST(thousands_of_subscriptions_are_found_without_a_search)
     rig_free(rig);
 }
 
+/* ---- tests: a crowd that listens ---- */
+
+enum { CROWD = 2000, CHANGES = 4000 };
+
+static struct fanout_queue crowd_queues[CROWD];
+static struct channels *crowd_channels;
+static size_t deliveries;
+static size_t written;
+
+static size_t write_line(struct buffer *to)
+{
+    static const char line[] = "data: {\"id\":\"a counter like many others\",\"value\":\"1\"}\n\n";
+    assert_int_equal(buffer_append(to, line, sizeof(line) - 1), ERR_OK);
+    return sizeof(line) - 1;
+}
+
+static void write_to_crowd(void *arg, const struct channel *channel, unsigned form,
+                           const struct op *op, struct buffer *to)
+{
+    (void)arg;
+    (void)channel;
+    (void)form;
+    (void)op;
+    written += write_line(to);
+}
+
+static void deliver_to_crowd(void *arg, const struct subscription *one)
+{
+    (void)arg;
+    deliveries++;
+    fanout_publish(&crowd_channels->fanout, &one->channel->streams[0], one->queue, 0);
+}
+
+/* What they are sent is written once, and handed to each of them once for each 64 KiB of it: the
+ * number of changes does not matter. */
+TEST(changes_for_thousands_are_delivered_by_the_block)
+{
+    static const struct channels_door own = {
+        .tell = tell,
+        .answer = answer_tell,
+        .write = write_to_crowd,
+        .deliver = deliver_to_crowd,
+        .forms = 1,
+        .bytes_max = 16 << 20,
+    };
+    struct rig *rig = rig_new();
+    rig->crowd = true;
+    struct channels *channels = crowd_channels = memory_take_zeroed(sizeof(*channels));
+    client_limits_init(&limits, 1, 0, 0);
+    client_share_init(&share, &limits, &rig->pass);
+    channels_init(channels, &rig->pass, 0, &share, &own, channels);
+    struct pass_client *clients = memory_take_zeroed(CROWD * sizeof(*clients));
+    struct subscription **lists = memory_take_zeroed(CROWD * sizeof(struct subscription *));
+    memset(crowd_queues, 0, sizeof(crowd_queues));
+    for (int i = 0; i < CROWD; i++) {
+        clients[i].pass = &rig->pass;
+        channels_subscribe(channels, &clients[i], &crowd_queues[i], &lists[i], SLICE("*"), true);
+    }
+
+    deliveries = written = 0;
+    char name[32];
+    for (int i = 0; i < CHANGES; i++) {
+        struct slice id = {name, (size_t)snprintf(name, sizeof(name), "id%d", i)};
+        watch_changed(rig->service.watch, id);
+    }
+    assert_int_equal(channels_ask(channels), 0);
+    pass_end(&rig->pass);
+    assert_true(written >= CHANGES * sizeof("id"));
+    assert_true(written < CHANGES * (size_t)100);
+    size_t blocks = written / (FANOUT_BLOCK_BYTES - 1024) + 1;
+    assert_in_range(deliveries, CROWD, CROWD * blocks);
+    for (int i = 0; i < CROWD; i++)
+        assert_in_range(crowd_queues[i].count, 1, blocks);
+
+    for (int i = 0; i < CROWD; i++) {
+        channels_unsubscribe(channels, lists[i]);
+        fanout_queue_done(&crowd_queues[i]);
+    }
+    free_channels(channels);
+    rig_free(rig);
+    free(clients);
+    free(lists);
+}
+
 TEST(a_change_that_nobody_could_ask_for_is_asked_for_later)
 {
     struct rig *rig = rig_new();
@@ -1676,6 +1772,129 @@ TEST(a_desk_that_is_full_is_said_at_once)
     rig_free(rig);
 }
 
+/* ---- tests: the memory of what waits ---- */
+
+TEST(what_waits_is_counted_with_its_client)
+{
+    struct rig *rig = rig_new();
+    bool freed;
+    struct pass_job *job = new_job(&freed);
+    assert_true(pass_job_uses(job, 1000));
+    assert_int_equal(pass_waiting_bytes(&rig->a.base), 0);
+    assert_true(pass_job(&rig->pass, &rig->a, answer_job, job));
+    assert_in_range(pass_waiting_bytes(&rig->a.base), 1000, 2000);
+    assert_true(rig->a.base.touched); /* the door measures it at the end of the pass */
+    pass_end(&rig->pass);
+
+    /* As the work does: its client is measured again when the answer has grown by much. */
+    assert_true(pass_job_uses(job, 1100));
+    unsigned measured = rig->a.flushed;
+    pass_end(&rig->pass);
+    assert_int_equal(rig->a.flushed, measured);
+    assert_true(pass_job_uses(job, 8 << 20));
+    pass_end(&rig->pass);
+    assert_int_equal(rig->a.flushed, measured + 1);
+    assert_in_range(pass_waiting_bytes(&rig->a.base), 8 << 20, 9 << 20);
+    run_waiting_job();
+    pass_end(&rig->pass);
+    assert_true(freed);
+    assert_int_equal(pass_waiting_bytes(&rig->a.base), 0);
+
+    ask_two(rig, &rig->a, "?x", "?y");
+    ask(rig, &rig->b, "there");
+    pass_end(&rig->pass);
+    assert_in_range(pass_waiting_bytes(&rig->a.base), 2 * sizeof(struct op), 10000);
+    assert_int_equal(pass_waiting_bytes(&rig->b.base), 0);
+    arrive(rig, 'x');
+    arrive(rig, 'y');
+    pass_end(&rig->pass);
+    assert_int_equal(pass_waiting_bytes(&rig->a.base), 0);
+    rig_free(rig);
+}
+
+TEST(a_question_of_a_client_that_has_gone_is_not_asked)
+{
+    struct rig *rig = rig_new();
+    bool freed;
+    assert_true(pass_job(&rig->pass, &rig->a, answer_job, new_job(&freed)));
+    pass_leave(&rig->a.base, false);
+    pass_leave(&rig->b.base, false); /* it waits for nothing */
+    assert_null(waiting_job);
+    assert_false(freed);
+    pass_end(&rig->pass);
+    assert_true(freed);
+    assert_string_equal(rig->a.text, "stopped ");
+    pass_end(&rig->pass);
+    assert_false(pass_names(&rig->a.base));
+    rig_free(rig);
+}
+
+static struct client *leaver;
+static bool is_wanted_before;
+static bool is_wanted_after;
+
+static void work_while_its_client_goes(struct pass_job *job, struct desk_seat *seat)
+{
+    is_wanted_before = pass_job_uses(job, 100);
+    pass_leave(&leaver->base, false);
+    is_wanted_after = pass_job_uses(job, 200);
+    work(job, seat);
+}
+
+TEST(work_learns_that_nobody_waits_for_it_any_more)
+{
+    struct rig *rig = rig_new();
+    bool freed;
+    struct pass_job *job = new_job(&freed);
+    job->work = work_while_its_client_goes;
+    leaver = &rig->a;
+    assert_true(pass_job(&rig->pass, &rig->a, answer_job, job));
+    run_waiting_job();
+    assert_true(is_wanted_before);
+    assert_false(is_wanted_after);
+    pass_end(&rig->pass);
+    assert_true(freed);
+    rig_free(rig);
+}
+
+TEST(a_write_is_done_although_its_client_has_gone)
+{
+    struct rig *rig = rig_new();
+    bool freed;
+    for (int all = 0; all < 2; all++) {
+        struct pass_job *job = new_job(&freed);
+        job->is_write = true;
+        assert_true(pass_job(&rig->pass, &rig->a, answer_job, job));
+        pass_leave(&rig->a.base, all);
+        assert_int_equal(waiting_job != NULL, !all); /* unless its memory is wanted */
+        if (!all)
+            run_waiting_job();
+        pass_end(&rig->pass);
+        assert_true(freed);
+    }
+    assert_string_equal(rig->a.text, "worked stopped ");
+    rig_free(rig);
+}
+
+TEST(what_is_cold_of_a_client_whose_memory_is_wanted_is_refused)
+{
+    struct rig *rig = rig_new();
+    ask_two(rig, &rig->a, "?x", "there");
+    ask(rig, &rig->b, "?y");
+    pass_end(&rig->pass);
+    pass_leave(&rig->a.base, false);
+    pass_end(&rig->pass);
+    assert_string_equal(rig->a.text, "");
+    pass_leave(&rig->a.base, true);
+    pass_end(&rig->pass);
+    assert_string_equal(rig->a.text, "?x! there ");
+    assert_string_equal(rig->b.text, "");
+    arrive(rig, 'y');
+    pass_end(&rig->pass);
+    assert_string_equal(rig->b.text, "?y ");
+    rig_free(rig);
+}
+
 TEST(a_job_that_was_never_run_is_freed_with_the_door)
 {
     struct rig *rig = rig_new();
@@ -1726,6 +1945,7 @@ RUN(cmocka_unit_test(a_cold_request_waits_and_others_are_answered),
     cmocka_unit_test(to_a_pattern_what_was_overtaken_is_read_again),
     cmocka_unit_test(what_was_cold_is_told_as_new_as_when_it_was_read_again),
     cmocka_unit_test(thousands_of_subscriptions_are_found_without_a_search),
+    cmocka_unit_test(changes_for_thousands_are_delivered_by_the_block),
     cmocka_unit_test(a_change_that_nobody_could_ask_for_is_asked_for_later),
     cmocka_unit_test(only_reads_of_clients_count_as_stale),
     cmocka_unit_test(ops_are_counted_by_result_and_timed),
@@ -1733,4 +1953,9 @@ RUN(cmocka_unit_test(a_cold_request_waits_and_others_are_answered),
     cmocka_unit_test(a_job_answers_when_it_is_done),
     cmocka_unit_test(what_is_answered_beside_a_job_is_timed_by_itself),
     cmocka_unit_test(a_desk_that_is_full_is_said_at_once),
-    cmocka_unit_test(a_job_that_was_never_run_is_freed_with_the_door))
+    cmocka_unit_test(a_job_that_was_never_run_is_freed_with_the_door),
+    cmocka_unit_test(what_waits_is_counted_with_its_client),
+    cmocka_unit_test(a_question_of_a_client_that_has_gone_is_not_asked),
+    cmocka_unit_test(work_learns_that_nobody_waits_for_it_any_more),
+    cmocka_unit_test(a_write_is_done_although_its_client_has_gone),
+    cmocka_unit_test(what_is_cold_of_a_client_whose_memory_is_wanted_is_refused))
