@@ -169,8 +169,8 @@ static void subscribe_all(struct resp_client *client, unsigned argc, const struc
                           bool is_pattern)
 {
     for (unsigned i = 1; i < argc; i++) {
-        bool is_good = is_pattern ? resp_args_pattern(client, argv[i])
-                                  : resp_args_counter(client, argv[i]);
+        bool is_good =
+            is_pattern ? resp_args_pattern(client, argv[i]) : resp_args_counter(client, argv[i]);
         if (!is_good)
             continue;
         if (client->channels + client->patterns >= SUBSCRIPTIONS_MAX) {
