@@ -288,6 +288,7 @@ struct store_ops {
     /* ERR_NOT_FOUND; what is expired is given as it is. */
     enum err (*load)(struct store_reader *reader, struct slice id, store_target_fn *visit,
                      void *arg, struct error *error);
+    /* ERR_CORRUPT: it is not what was written there. */
     enum err (*load_slice)(struct store_reader *reader, struct slice item, uint32_t slice,
                            store_members_fn *visit, void *arg, struct error *error);
     enum err (*find_user)(struct store_reader *reader, struct slice name, uint32_t *ret_number,
@@ -341,13 +342,15 @@ struct store_ops {
                        store_audit_fn *visit, void *arg, struct error *error);
 
     /* What a counter's recount starts from: the sum of what was trimmed from the log, and
-     * the position where the rest begins. `discarded`: the sum of its discarded letters. */
+     * the position where the rest begins. `discarded`: the sum of its discarded letters.
+     * ERR_CORRUPT: it is not what was written there. */
     enum err (*base)(struct store_reader *reader, struct slice id, struct number *ret_sum,
                      struct number *ret_discarded, struct log_position *ret_position,
                      struct error *error);
 
     /* For the audit, of one moment: the value (or the count of `kind`), the members of
-     * the sets counted one by one, and the mark. ERR_NOT_FOUND: the mark is there all the same. */
+     * the sets counted one by one, below 0 if they are not what was written there, and the mark.
+     * ERR_NOT_FOUND: the mark is there all the same. */
     enum err (*inspect)(struct store_reader *reader, struct slice id, struct slice kind,
                         struct number *ret_value, int64_t *ret_members, struct state_mark *ret_mark,
                         struct error *error);

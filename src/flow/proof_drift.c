@@ -50,7 +50,11 @@ static void describe(const struct proof *proof, const struct sight *sight, const
     char name[COUNT_ID_BYTES];
     char id[160];
     message_quote(id, sizeof(id), sight_count_id(proof->seat->desk, sight, name));
-    struct slice is_text = sight->is_missing ? SLICE("missing") : buffer_slice(&is);
+    bool is_damaged = sight->place == PLACE_STORE_MEMBERS && !sight->value.big &&
+                      sight->value.small < 0; /* nobody counts those */
+    struct slice is_text = sight->is_missing ? SLICE("missing")
+                           : is_damaged      ? SLICE("damaged")
+                                             : buffer_slice(&is);
     bool is_item = sight->is_missing && sight->sum->is_item;
     struct slice ought_text = is_item ? SLICE("there") : buffer_slice(&ought);
     (void)snprintf(to, size, "id=%s place=\"%s\" is=%.*s ought=%.*s", id, place_names[sight->place],

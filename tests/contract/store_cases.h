@@ -605,6 +605,48 @@ TEST(the_delta_of_what_waits_or_is_given_up_cannot_be_edited)
     assert_int_equal(discarded.small, 7);
 }
 
+/* One statement would do: its state says that it is done, and it would never be so. */
+TEST(what_waits_cannot_be_made_done_by_hand)
+{
+    if (!form->takes)
+        return;
+    form->refuse(rig->folder, "bad%", "ABORT");
+    rig_add(rig, "bad", 7);
+    rig_react(rig, "bad-item", "7", "", "like");
+    rig_apply_ok(rig);
+    rig_react(rig, "bad-item", "8", "", "like");
+    rig_apply_ok(rig);
+    assert_string_equal(lives(), "bad-item {\"like\":1} PENDING 0 | bad-item {\"like\":1} "
+                                 "RETRYING 1 | bad 7 RETRYING 1");
+    assert_false(form->takes(rig->folder, "UPDATE count_events SET state=2, delta='5'"));
+    assert_false(form->takes(rig->folder, "UPDATE count_events SET state=2"));
+    assert_false(form->takes(rig->folder, "UPDATE count_events SET state=1 WHERE state=0"));
+    assert_false(form->takes(rig->folder, "UPDATE count_events SET state=3 WHERE state=1"));
+    assert_false(form->takes(rig->folder, "DELETE FROM count_events"));
+    assert_false(form->takes(rig->folder, "UPDATE waiting SET id='other'"));
+    form->accept(rig->folder);
+    rig->now_ms += 1000;
+    for (int i = 0; i < 3; i++)
+        assert_non_null(strstr(retry_due(), "success"));
+    assert_string_equal(retry_due(), "nothing");
+    assert_string_equal(rig_load(rig, "bad"), "bad value=7");
+    assert_string_equal(rig_load(rig, "bad-item"), "bad-item like=2 slices=1 like:7,8");
+}
+
+/* Not even where it waits no more: a counter gets what was asked for, or nothing. */
+TEST(a_counter_gets_no_other_delta_than_was_asked_for)
+{
+    if (!form->takes)
+        return;
+    form->refuse(rig->folder, "bad%", "ABORT");
+    rig_add(rig, "bad", 7);
+    rig_apply_ok(rig);
+    form->accept(rig->folder);
+    assert_true(form->takes(rig->folder, "DELETE FROM waiting"));
+    assert_false(form->takes(rig->folder, "UPDATE count_events SET state=2, delta='5'"));
+    assert_string_equal(lives(), "bad 7 RETRYING 1");
+}
+
 TEST(a_letter_that_only_adds_holds_nobody_back_and_others_do)
 {
     form->refuse(rig->folder, "bad%", "ABORT");
@@ -1254,6 +1296,46 @@ TEST(bases_add_up)
     assert_int_equal(sum.small, 0);
 }
 
+static enum err base_of(const char *id)
+{
+    struct number sum = number_of(0);
+    struct number discarded = number_of(0);
+    struct log_position position;
+    enum err err =
+        store_base(rig->reader, slice_of(id), &sum, &discarded, &position, NULL);
+    if (!err) {
+        number_done(&sum);
+        number_done(&discarded);
+    }
+    return err;
+}
+
+/* The audit believes them, and would make counts wrong by them. */
+TEST(what_a_recount_begins_with_cannot_be_changed_without_a_word)
+{
+    if (!form->takes)
+        return;
+    struct slice ids[] = {SLICE("a"), SLICE("b"), SLICE("c")};
+    struct number sums[] = {number_of(1), number_of(2), number_of(INT64_MAX)};
+    struct log_position position = {4, 0};
+    assert_int_equal(store_rebase(rig->store, ids, sums, 3, position, NULL), ERR_OK);
+    assert_false(form->takes(rig->folder, "DELETE FROM bases"));
+    assert_true(form->takes(rig->folder, "UPDATE bases SET sum=5 WHERE id='a'"));
+    assert_true(form->takes(rig->folder, "UPDATE bases SET discarded=5 WHERE id='b'"));
+    assert_true(form->takes(rig->folder, "INSERT INTO bases(id, sum, discarded) VALUES('d', 5, 5)"));
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(base_of("a"), ERR_CORRUPT);
+        assert_int_equal(base_of("b"), ERR_CORRUPT);
+        assert_int_equal(base_of("d"), ERR_CORRUPT);
+        assert_int_equal(base_of("c"), ERR_OK);
+        assert_int_equal(base_of("e"), ERR_OK);
+        /* Whatever is added to them. */
+        assert_int_equal(store_rebase(rig->store, ids, sums, 3, position, NULL), ERR_OK);
+        rig_unit(rig, "b", false)->is_gone = true;
+        rig_apply_ok(rig);
+    }
+}
+
 /* ---- erasing ---- */
 
 TEST(an_erased_user_leaves_no_name_behind)
@@ -1467,6 +1549,8 @@ static inline int store_suite(const struct form *of)
         CASE(a_success_has_no_reason_also_when_it_was_refused_before),
         CASE(states_transitions_and_deltas_that_cannot_be_are_refused),
         CASE(the_delta_of_what_waits_or_is_given_up_cannot_be_edited),
+        CASE(what_waits_cannot_be_made_done_by_hand),
+        CASE(a_counter_gets_no_other_delta_than_was_asked_for),
         CASE(units_of_one_id_keep_their_order),
         CASE(a_letter_that_only_adds_holds_nobody_back_and_others_do),
         CASE(what_was_discarded_goes_with_what_is_deleted),
@@ -1491,6 +1575,7 @@ static inline int store_suite(const struct form *of)
         CASE(members_are_mended_from_scratch),
         CASE(repairs_and_notes_stand_in_the_audit_trail),
         CASE(bases_add_up),
+        CASE(what_a_recount_begins_with_cannot_be_changed_without_a_word),
         CASE(an_erased_user_leaves_no_name_behind),
         CASE(what_waits_loses_an_erased_user_from_its_keys_and_keeps_its_id),
         CASE(an_erased_user_who_comes_back_is_one_user),

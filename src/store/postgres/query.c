@@ -326,6 +326,9 @@ static enum err read_base(struct postgres_reader *reader, void *arg, struct erro
     *call->ret_sum = *call->ret_discarded = number_of(0);
     if (pg_is_null(pg, 0, 2))
         return ERR_OK;
+    if (!pg_bool(pg, 0, 4))
+        return error_set(error, ERR_CORRUPT, "bases: the row of %.*s is not what was written there",
+                         SLICE_ARGS(call->id));
     if (!pg_number(pg, 0, 2, call->ret_sum) && !pg_number(pg, 0, 3, call->ret_discarded))
         return ERR_OK;
     number_done(call->ret_sum);

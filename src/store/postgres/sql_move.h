@@ -58,7 +58,8 @@
       "  $2::uuid[], $3::text[], $4::text[], $5::text[], $6::bytea[], $7::int8[], $8::int8[], " \
       "  $9::int8[], $10::timestamptz[], $11::timestamptz[]) b") \
     X(SQL_FILL_BASES, \
-      "INSERT INTO bases(id, sum, discarded) SELECT id, sum::numeric, discarded::numeric " \
+      "INSERT INTO bases(id, sum, discarded, checksum) SELECT id, sum::numeric, discarded::numeric, " \
+      SQL_BASE_CHECKSUM("id", "sum::numeric", "discarded::numeric") " " \
       "FROM unnest($1::text[], $2::text[], $3::text[]) b(id, sum, discarded)") \
     X(SQL_FILL_AUDITS, \
       "INSERT INTO audit_trail(time, what, id, text) " \

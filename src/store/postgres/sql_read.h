@@ -29,6 +29,15 @@
 #define SQL_LETTER \
     "row, event_id, id, delta, reason, raw, segment, position, retry_count, created, failed"
 
+/* Of a row of `bases`. */
+#define SQL_BASE_CHECKSUM(id, sum, discarded) \
+    "hashtextextended(" id " || ' ' || (" sum ")::text || ' ' || (" discarded ")::text, 0)"
+/* The one that it gets when it is changed: what was wrong stays wrong, whatever is added to it. */
+#define SQL_BASE_CHECKSUM_THEN(sum, discarded)                                                  \
+    "CASE WHEN b.checksum = " SQL_BASE_CHECKSUM("b.id", "b.sum", "b.discarded") " THEN "        \
+    SQL_BASE_CHECKSUM("b.id", sum, discarded) " ELSE ~" SQL_BASE_CHECKSUM("b.id", sum, discarded) \
+    " END"
+
 #define SQL_READ(X)                                                                                \
     /* what hot state is loaded from */                                                            \
     X(SQL_READ_TARGET,                                                                             \
@@ -130,8 +139,9 @@
     X(SQL_READ_AUDITS, "SELECT row, time, what, id, text FROM audit_trail WHERE row < $1::bigint " \
                        "ORDER BY row DESC LIMIT $2::bigint")                                       \
     X(SQL_READ_BASE,                                                                               \
-      "SELECT p.base_segment, p.base_position, b.sum::text, b.discarded::text FROM progress p "    \
-      "LEFT JOIN bases b ON b.id = $1::text")                                                      \
+      "SELECT p.base_segment, p.base_position, b.sum::text, b.discarded::text, "                   \
+      "COALESCE(b.checksum = " SQL_BASE_CHECKSUM("b.id", "b.sum", "b.discarded") ", false) "       \
+      "FROM progress p LEFT JOIN bases b ON b.id = $1::text")                                      \
     /* figures */                                                                                  \
     X(SQL_STATS_WAITING, "SELECT count(*) FILTER (WHERE state = 0), count(*) FILTER (WHERE "       \
                          "state = 1), (SELECT count(*) FROM dead_letters) FROM waiting")           \
@@ -182,9 +192,11 @@
       "EXCLUDED.deadline_ms, members = NULL WHERE entries.type = 2 RETURNING number")              \
     /* bases */                                                                                    \
     X(SQL_TEND_BASE_ADD,                                                                           \
-      "INSERT INTO bases VALUES($1::text, ($2::text)::numeric, ($3::text)::numeric) "              \
-      "ON CONFLICT (id) DO UPDATE SET sum = bases.sum + EXCLUDED.sum, "                            \
-      "discarded = bases.discarded + EXCLUDED.discarded")                                          \
+      "INSERT INTO bases AS b VALUES($1::text, ($2::text)::numeric, ($3::text)::numeric, "         \
+      SQL_BASE_CHECKSUM("$1::text", "($2::text)::numeric", "($3::text)::numeric") ") "             \
+      "ON CONFLICT (id) DO UPDATE SET sum = b.sum + EXCLUDED.sum, "                                \
+      "discarded = b.discarded + EXCLUDED.discarded, checksum = "                                  \
+      SQL_BASE_CHECKSUM_THEN("b.sum + EXCLUDED.sum", "b.discarded + EXCLUDED.discarded"))          \
     X(SQL_TEND_BASE_SET, "UPDATE progress SET base_segment = $1::bigint, base_position = "         \
                          "$2::bigint")                                                             \
     /* erasing */                                                                                  \

@@ -137,7 +137,8 @@
       "  b(item, kind, count, updated)") \
     /* Forgets what was discarded of a counter, or of all kinds of an item. */ \
     X(SQL_BASES_FORGET, \
-      "UPDATE bases SET discarded = 0 WHERE discarded <> 0 AND id = ANY($1::text[])") \
+      "UPDATE bases b SET discarded = 0, checksum = " SQL_BASE_CHECKSUM_THEN("b.sum", "0::numeric") \
+      " WHERE discarded <> 0 AND id = ANY($1::text[])") \
     /* members as rows */ \
     X(SQL_REACT, \
       "WITH b AS MATERIALIZED (SELECT * FROM unnest($1::int8[], $2::int8[], $3::int8[], " \

@@ -5,6 +5,8 @@
 
 #include <unistd.h>
 
+#include "store/sqlite/sums.h"
+
 static struct desk_task audit(struct pipe *pipe, bool repair)
 {
     return pipe_task(pipe, pipe_start_audit(pipe, SLICE("*"), repair));
@@ -124,6 +126,85 @@ TEST(a_falsified_row_is_never_served_but_counted_anew)
         likes = cold_value(pipe, "video1/like");
     assert_int_equal(likes, 20);
     assert_int_equal(audit(pipe, false).found, 0);
+    pipe_free(pipe);
+}
+
+/* Every row has a sum. */
+TEST(a_row_without_a_sum_is_not_believed)
+{
+    struct pipe *pipe = pipe_with_counts(3);
+    pipe_sql(pipe, "UPDATE entries SET value = 555, sum = NULL WHERE id = 'views'");
+    pipe_reopen(pipe);
+    int64_t views = -1;
+    for (int i = 0; i < 3000 && views == -1; i++, usleep(10000))
+        views = cold_value(pipe, "views");
+    assert_int_equal(views, 100);
+    pipe_free(pipe);
+}
+
+/* Once more, by all of them, until it is answered. */
+static void react_again(struct pipe *pipe, unsigned users)
+{
+    for (unsigned i = 0; i < users; i++) {
+        char user[16];
+        snprintf(user, sizeof(user), "user%u", i);
+        struct op op = {.code = ERR_CORRUPT};
+        for (int tries = 0; op.code && tries < 3000; tries++) {
+            op = (struct op){.kind = OP_REACT,
+                             .id = SLICE("video1"),
+                             .user = slice_of(user),
+                             .reaction = i % 3 == 0 ? 2 : 1};
+            pipe_run(pipe, &op);
+            if (op.code)
+                usleep(10000);
+        }
+        assert_int_equal(op.code, ERR_OK);
+        assert_false(op.changed);
+    }
+}
+
+TEST(who_is_in_a_slice_that_somebody_removed_counts_once)
+{
+    struct pipe *pipe = pipe_with_counts(6000);
+    pipe_sql(pipe, "DELETE FROM members WHERE place = (SELECT min(place) FROM members)");
+    pipe_reopen(pipe);
+    react_again(pipe, 500);
+    assert_int_equal(pipe_value(pipe, "video1/like"), 4000);
+    assert_int_equal(pipe_value(pipe, "video1/dislike"), 2000);
+    assert_int_equal(audit(pipe, true).found, 0);
+    pipe_free(pipe);
+}
+
+TEST(a_slice_that_is_not_what_was_written_is_refused_until_it_is_made_anew)
+{
+    struct pipe *pipe = pipe_with_counts(6000);
+    pipe_sql(pipe, "UPDATE members SET members = (SELECT members FROM members ORDER BY place "
+                   "LIMIT 1 OFFSET 1) WHERE place = (SELECT min(place) FROM members)");
+    pipe_reopen(pipe);
+    assert_true(audit(pipe, true).found > 0);
+    assert_int_equal(audit(pipe, true).found, 0);
+    react_again(pipe, 500);
+    assert_int_equal(pipe_value(pipe, "video1/like"), 4000);
+    assert_int_equal(pipe_value(pipe, "video1/dislike"), 2000);
+    assert_int_equal(audit(pipe, true).found, 0);
+    pipe_free(pipe);
+}
+
+/* What is added to one that was removed does not make it right. */
+TEST(a_slice_that_somebody_removed_stays_wrong_until_it_is_made_anew)
+{
+    struct pipe *pipe = pipe_with_counts(6000);
+    pipe_sql(pipe, "DELETE FROM members WHERE place = (SELECT min(place) FROM members)");
+    for (unsigned i = 0; i < 500; i++) {
+        char user[16];
+        snprintf(user, sizeof(user), "new%u", i);
+        pipe_react(pipe, "video1", user, 1);
+    }
+    pipe_settle(pipe);
+    pipe_reopen(pipe);
+    react_again(pipe, 500);
+    assert_int_equal(pipe_value(pipe, "video1/like"), 4500);
+    assert_int_equal(audit(pipe, true).found, 0);
     pipe_free(pipe);
 }
 
@@ -286,8 +367,12 @@ TEST(a_fault_of_a_row_is_put_right_and_written_down_once)
 TEST(what_was_discarded_before_a_deletion_counts_no_more)
 {
     struct pipe *pipe = pipe_with_counts(3);
-    pipe_sql(pipe, "UPDATE entries SET value = 93 WHERE id = 'views';"
-                   "INSERT INTO bases VALUES('views', 0, 7)"); /* as a discarded letter does */
+    char sql[160]; /* as a discarded letter does */
+    snprintf(sql, sizeof(sql),
+             "UPDATE entries SET value = 93 WHERE id = 'views';"
+             "INSERT INTO bases VALUES('views', 0, 7, %lld)",
+             (long long)sums_of_base(SLICE("views"), SLICE("0"), SLICE("7")));
+    pipe_sql(pipe, sql);
     spoil(pipe, "views", KIND_NONE, -7);
     assert_int_equal(audit(pipe, false).found, 0);
     struct op op = {.kind = OP_DELETE, .id = SLICE("views")};
@@ -489,6 +574,10 @@ RUN(cmocka_unit_test(what_is_right_is_left_alone),
     cmocka_unit_test(a_wrong_hot_value_is_found_told_and_put_right_while_it_is_written),
     cmocka_unit_test(a_wrong_count_of_a_large_item_is_put_right),
     cmocka_unit_test(a_falsified_row_is_never_served_but_counted_anew),
+    cmocka_unit_test(a_row_without_a_sum_is_not_believed),
+    cmocka_unit_test(who_is_in_a_slice_that_somebody_removed_counts_once),
+    cmocka_unit_test(a_slice_that_is_not_what_was_written_is_refused_until_it_is_made_anew),
+    cmocka_unit_test(a_slice_that_somebody_removed_stays_wrong_until_it_is_made_anew),
     cmocka_unit_test(a_row_that_makes_no_sense_is_counted_anew),
     cmocka_unit_test(who_asks_for_a_falsified_row_hears_that_it_is_damaged),
     cmocka_unit_test(what_is_added_to_a_falsified_row_does_not_make_it_right),
