@@ -153,6 +153,16 @@ struct store_letter {
 };
 typedef void store_letter_fn(void *arg, const struct store_letter *letter);
 
+/* A unit that waits, for the audit. */
+struct store_waiting {
+    unsigned char event_id[STORE_EVENT_ID_BYTES];
+    struct slice id;
+    struct slice delta; /* as in its life */
+    struct slice raw;   /* the events that it is made of, as core/raw.h frames them */
+    bool agrees;        /* all tables that speak of it say the same of its id, state and delta */
+};
+typedef void store_waiting_fn(void *arg, const struct store_waiting *waiting);
+
 /* One line of the history of reactions. */
 struct store_past {
     uint64_t row;
@@ -341,6 +351,11 @@ struct store_ops {
     enum err (*audits)(struct store_reader *reader, uint64_t *cursor, uint32_t limit,
                        store_audit_fn *visit, void *arg, struct error *error);
 
+    /* Units that wait, dead letters among them, oldest first: rows behind `*cursor` (0 = all); moves
+     * it, 0 = no more. NULL: nothing ever waits. */
+    enum err (*waiting)(struct store_reader *reader, uint64_t *cursor, uint32_t limit,
+                        store_waiting_fn *visit, void *arg, struct error *error);
+
     /* What a counter's recount starts from: the sum of what was trimmed from the log, and
      * the position where the rest begins. `discarded`: the sum of its discarded letters.
      * ERR_CORRUPT: it is not what was written there. */
@@ -444,6 +459,8 @@ enum err store_past(struct store_reader *reader, struct slice item, struct slice
                     struct error *error);
 enum err store_audits(struct store_reader *reader, uint64_t *cursor, uint32_t limit,
                       store_audit_fn *visit, void *arg, struct error *error);
+enum err store_waiting(struct store_reader *reader, uint64_t *cursor, uint32_t limit,
+                       store_waiting_fn *visit, void *arg, struct error *error);
 enum err store_base(struct store_reader *reader, struct slice id, struct number *ret_sum,
                     struct number *ret_discarded, struct log_position *ret_position,
                     struct error *error);

@@ -2,7 +2,7 @@
  *
  * Of all there is, first what is in memory and was not loaded from the store, then what the store
  * has. Values of what is in memory come from there. What the hot layer cannot be asked for is shown
- * as the store has it, and says so. */
+ * as the store has it, and says so. A row that is not what was written there has no value. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "flow/check.h"
 #include "flow/desk_own.h"
+#include "flow/suspects.h"
 
 #define PHASE_STORE (1ull << 63)
 
@@ -64,8 +65,26 @@ static void scan_hot(void *arg, const struct hot_entry *entry)
                                                 .is_hot = true});
 }
 
+/* Nobody knows what it ought to be, before it was counted anew. */
+static void show_damaged(struct scan *scan, const struct state_target *target, struct age age)
+{
+    struct suspects_queue *suspects = scan->seat->desk->options.suspects;
+    if (suspects)
+        (void)suspects_queue_report(suspects, target->id);
+    scan->visit(scan->arg, &(struct desk_entry){.id = target->id,
+                                                .is_item = target->is_item,
+                                                .shards = 1,
+                                                .is_damaged = true,
+                                                .age = age});
+    age_add(scan->age, &age);
+}
+
 static void show_cold(struct scan *scan, const struct state_target *target, struct age age)
 {
+    if (target->is_wrong) {
+        show_damaged(scan, target, age);
+        return;
+    }
     const struct kinds *kinds = scan->seat->desk->kinds;
     int64_t counts[LIMIT_KINDS] = {0};
     for (size_t i = 0; i < target->kind_count; i++) {

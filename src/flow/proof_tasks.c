@@ -62,6 +62,8 @@ static enum err check_all(struct desk_seat *seat, struct desk_work *work, struct
     proof_ids_done(&ids);
     if (!err && !proof->values_only)
         err = proof_check_strays(proof, pattern, error);
+    if (!err && !proof->values_only && is_all)
+        err = proof_check_waiting(proof, error);
     return err;
 }
 
@@ -166,6 +168,8 @@ void proof_audit_some(struct desk_seat *seat)
     proof_ids_done(&ids);
     if (!err && desk->audit_cursor == 0 && env_monotonic_ns(desk->options.env) >= desk->strays_ns) {
         err = proof_check_strays(&proof, (struct slice){0}, &error);
+        if (!err)
+            err = proof_check_waiting(&proof, &error);
         desk->strays_ns = env_monotonic_ns(desk->options.env) + STRAYS_EVERY_NS;
     }
     if (err && !seat_must_stop(seat))

@@ -633,6 +633,43 @@ TEST(what_waits_cannot_be_made_done_by_hand)
     assert_string_equal(rig_load(rig, "bad-item"), "bad-item like=2 slices=1 like:7,8");
 }
 
+static void print_waiting(void *arg, const struct store_waiting *waiting)
+{
+    (void)arg;
+    rig_print(rig, "%s%.*s %.*s %s%s", rig->text[0] ? " | " : "", SLICE_ARGS(waiting->id),
+              SLICE_ARGS(waiting->delta), waiting->agrees ? "agrees" : "differs",
+              waiting->raw.size > 0 ? "" : " raw=none");
+}
+
+/* One at a time. */
+static const char *all_waiting(void)
+{
+    rig->text[0] = 0;
+    uint64_t cursor = 0;
+    do
+        assert_int_equal(store_waiting(rig->reader, &cursor, 1, print_waiting, NULL, NULL), ERR_OK);
+    while (cursor != 0);
+    return rig->text;
+}
+
+TEST(what_waits_is_shown_with_the_events_that_it_is_made_of)
+{
+    assert_string_equal(all_waiting(), "");
+    form->refuse(rig->folder, "bad%", "ABORT");
+    rig_add(rig, "bad", 7);
+    rig_apply_ok(rig);
+    fail_for_good();
+    rig_react(rig, "bad-item", "7", "", "like");
+    rig_apply_ok(rig);
+    assert_string_equal(all_waiting(), "bad 7 agrees | bad-item {\"like\":1} agrees");
+    if (form->takes) {
+        assert_true(form->takes(rig->folder, "UPDATE waiting SET state=0 WHERE id='bad-item'"));
+        assert_true(form->takes(rig->folder, "DELETE FROM dead_letters"));
+        assert_string_equal(all_waiting(),
+                            "bad 7 differs raw=none | bad-item {\"like\":1} differs");
+    }
+}
+
 /* Not even where it waits no more: a counter gets what was asked for, or nothing. */
 TEST(a_counter_gets_no_other_delta_than_was_asked_for)
 {
@@ -1550,6 +1587,7 @@ static inline int store_suite(const struct form *of)
         CASE(states_transitions_and_deltas_that_cannot_be_are_refused),
         CASE(the_delta_of_what_waits_or_is_given_up_cannot_be_edited),
         CASE(what_waits_cannot_be_made_done_by_hand),
+        CASE(what_waits_is_shown_with_the_events_that_it_is_made_of),
         CASE(a_counter_gets_no_other_delta_than_was_asked_for),
         CASE(units_of_one_id_keep_their_order),
         CASE(a_letter_that_only_adds_holds_nobody_back_and_others_do),

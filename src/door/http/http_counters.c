@@ -295,7 +295,9 @@ static void visit_entry(void *arg, const struct desk_entry *entry)
     job->has_one = true;
     HTTP_TEXT(to, "{\"id\":");
     http_text_string(to, entry->id);
-    if (entry->is_item) {
+    if (entry->is_damaged) {
+        HTTP_TEXT(to, ",\"damaged\":true");
+    } else if (entry->is_item) {
         write_entry_counts(job, to, entry->counts);
     } else {
         HTTP_TEXT(to, ",\"value\":");

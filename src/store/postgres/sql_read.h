@@ -123,6 +123,13 @@
     X(SQL_READ_LIVES_WAITING,                                                                      \
       "SELECT " SQL_LIFE " FROM waiting w JOIN count_events c ON c.row = w.row "                   \
       "WHERE w.row < $1::bigint ORDER BY w.row DESC LIMIT $2::bigint")                             \
+    X(SQL_READ_WAITING_FROM,                                                                       \
+      "SELECT w.row, w.event_id, w.id, c.delta, CASE WHEN w.state = 3 THEN d.raw ELSE w.raw END, " \
+      "(c.event_id, c.id, c.state) IS NOT DISTINCT FROM (w.event_id, w.id, w.state) AND "          \
+      "(w.state <> 3 OR (d.id, d.delta) IS NOT DISTINCT FROM (c.id, c.delta)) FROM waiting w "     \
+      "LEFT JOIN count_events c ON c.row = w.row "                                                 \
+      "LEFT JOIN dead_letters d ON w.state = 3 AND d.event_id = w.event_id "                       \
+      "WHERE w.row > $1::bigint ORDER BY w.row LIMIT $2::bigint")                                  \
     X(SQL_READ_LETTERS, "SELECT " SQL_LETTER " FROM dead_letters WHERE row < $1::bigint "          \
                         "ORDER BY row DESC LIMIT $2::bigint")                                      \
     X(SQL_READ_LETTER, "SELECT " SQL_LETTER " FROM dead_letters WHERE event_id = $1::uuid")        \

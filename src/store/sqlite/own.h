@@ -325,6 +325,8 @@ enum err sqlite_past(struct store_reader *base, struct slice item, struct slice 
                      struct error *error);
 enum err sqlite_audits(struct store_reader *base, uint64_t *cursor, uint32_t limit,
                        store_audit_fn *visit, void *arg, struct error *error);
+enum err sqlite_waiting(struct store_reader *base, uint64_t *cursor, uint32_t limit,
+                        store_waiting_fn *visit, void *arg, struct error *error);
 enum err sqlite_base(struct store_reader *base, struct slice id, struct number *ret_sum,
                      struct number *ret_discarded, struct log_position *ret_position,
                      struct error *error);

@@ -124,6 +124,13 @@
                       "FROM count_events WHERE state IN (2, 4) ORDER BY row LIMIT ?2)) "           \
                       "AND created_ms<?1 AND row<(SELECT max(row) FROM count_events) AND "         \
                       "state IN (2, 4)")                                                           \
+    X(SQL_WAITING_FROM,                                                                            \
+      "SELECT w.row, w.event_id, w.id, c.delta, CASE WHEN w.state=3 THEN d.raw ELSE w.raw END, "   \
+      "(c.event_id, c.id, c.state) IS (w.event_id, w.id, w.state) AND "                            \
+      "(w.state<>3 OR (d.id, d.delta) IS (c.id, c.delta)) FROM waiting w "                         \
+      "LEFT JOIN count_events c ON c.row=w.row "                                                   \
+      "LEFT JOIN dead_letters d ON w.state=3 AND d.event_id=w.event_id "                           \
+      "WHERE w.row>?1 ORDER BY w.row LIMIT ?2")                                                    \
     X(SQL_WAITING_ADD, "INSERT INTO waiting VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)")                   \
     X(SQL_WAITING_SET, "UPDATE waiting SET state=?2, next_ms=?3 WHERE row=?1")                     \
     X(SQL_WAITING_REMOVE, "DELETE FROM waiting WHERE row=?1")                                      \

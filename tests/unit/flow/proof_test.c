@@ -364,6 +364,128 @@ TEST(a_fault_of_a_row_is_put_right_and_written_down_once)
     pipe_free(pipe);
 }
 
+struct listed {
+    unsigned damaged;
+    unsigned wrong; /* values that nobody ever wrote */
+};
+
+static void note_listed(void *arg, const struct desk_entry *entry)
+{
+    struct listed *listed = arg;
+    listed->damaged += entry->is_damaged;
+    if (slice_equal(entry->id, SLICE("views")))
+        listed->wrong += entry->value && entry->value->small != 100;
+    else
+        listed->wrong += entry->counts && entry->counts[0] != 20;
+}
+
+static void list_all(struct desk_seat *seat, void *arg)
+{
+    uint64_t cursor = 0;
+    do {
+        struct age age = {0};
+        assert_int_equal(desk_scan(seat, SLICE("*"), &cursor, 100, note_listed, arg, &age, NULL),
+                         ERR_OK);
+    } while (cursor != 0);
+}
+
+TEST(a_falsified_row_is_listed_without_a_value_until_it_is_counted_anew)
+{
+    struct pipe *pipe = pipe_with_counts(30);
+    pipe_sql(pipe, "UPDATE entries SET value = 555 WHERE id = 'views'");
+    pipe_sql(pipe, "UPDATE entries SET counts = '{\"like\":21,\"dislike\":10}' "
+                   "WHERE id = 'video1'");
+    pipe_reopen(pipe);
+    struct listed listed = {.damaged = 0};
+    pipe_at_desk(pipe, list_all, &listed);
+    assert_int_equal(listed.damaged, 2);
+    assert_int_equal(listed.wrong, 0);
+    for (unsigned i = 0; i < 60000 && listed.damaged > 0; i++) {
+        listed.damaged = 0;
+        pipe_nap();
+        pipe_at_desk(pipe, list_all, &listed);
+        assert_int_equal(listed.wrong, 0);
+    }
+    assert_int_equal(listed.damaged, 0);
+    pipe_free(pipe);
+}
+
+TEST(what_a_count_begins_with_is_not_believed_when_it_was_changed)
+{
+    struct pipe *pipe = pipe_with_counts(3);
+    pipe_sql(pipe, "INSERT INTO bases VALUES('views', 0, 7, 1)");
+    struct desk_task task = audit(pipe, true);
+    assert_int_equal(task.state, DESK_DONE);
+    assert_int_equal(task.found, 1);
+    assert_string_equal(task.lines[0], "id=\"views\" place=\"bases\" is=damaged ought=unknown");
+    assert_int_equal(pipe_value(pipe, "views"), 100);
+    assert_int_equal(store_number(pipe, STORED_VIEWS), 100);
+    assert_int_equal(repairs(pipe), 0);
+    assert_int_equal(
+        store_number(pipe, "SELECT count(*) FROM audit_trail WHERE what = 'drift' AND id = 'views'"),
+        1);
+    struct pipeline_stats stats;
+    pipeline_read(&pipe->service, &stats);
+    assert_int_equal(stats.drifts, 1);
+    pipe_free(pipe);
+}
+
+/* The store takes changes of neither, and both wait. */
+static struct pipe *pipe_with_waiting(void)
+{
+    struct pipe *pipe = pipe_with_counts(3);
+    pipe_sql(pipe, "CREATE TRIGGER refuses BEFORE UPDATE ON entries "
+                   "BEGIN SELECT RAISE(ABORT, 'no'); END");
+    pipe_add(pipe, "views", 7);
+    pipe_react(pipe, "video1", "somebody", 1);
+    pipe_react(pipe, "video1", "user0", 1);
+    pipe_settle(pipe);
+    assert_int_equal(store_number(pipe, "SELECT count(*) FROM waiting"), 2);
+    return pipe;
+}
+
+static void expect_fault(struct pipe *pipe, const char *id, const char *fault)
+{
+    struct desk_task task = audit(pipe, true);
+    assert_int_equal(task.state, DESK_DONE);
+    assert_int_equal(task.found, 1);
+    assert_non_null(strstr(task.lines[0], id));
+    assert_non_null(strstr(task.lines[0], fault));
+}
+
+TEST(what_the_lists_say_of_a_unit_that_waits_is_compared_with_its_events)
+{
+    struct pipe *pipe = pipe_with_waiting();
+    assert_int_equal(audit(pipe, true).found, 0);
+    pipe_sql(pipe, "DROP TRIGGER count_events_done; DROP TRIGGER count_events_move");
+    pipe_sql(pipe, "UPDATE count_events SET delta = 5 WHERE delta = 7 AND state = 1");
+    expect_fault(pipe, "id=\"views\"", "its delta is not that of its events");
+    struct pipeline_stats stats;
+    pipeline_read(&pipe->service, &stats);
+    assert_int_equal(stats.drifts, 1);
+    assert_int_equal(
+        store_number(pipe, "SELECT count(*) FROM audit_trail WHERE what = 'drift' AND id = 'views'"),
+        1);
+    pipe_sql(pipe, "UPDATE count_events SET delta = 7 WHERE delta = 5 AND state = 1");
+    pipe_sql(pipe, "UPDATE count_events SET delta = '{\"like\":2}' WHERE id = 'video1' AND state = 1");
+    expect_fault(pipe, "id=\"video1\"", "its delta is not that of its events");
+    pipe_sql(pipe, "UPDATE count_events SET delta = '{\"like\":2,\"dislike\":-1}' "
+                   "WHERE id = 'video1' AND state = 1");
+    assert_int_equal(audit(pipe, true).found, 0);
+    /* It cannot be loaded then, either, and the others can. */
+    pipe_sql(pipe, "UPDATE waiting SET raw = x'00' WHERE id = 'views'");
+    pipe_add(pipe, "other", 5);
+    pipe_settle(pipe);
+    spoil(pipe, "other", KIND_NONE, 5);
+    struct desk_task task = audit(pipe, false);
+    assert_int_equal(task.state, DESK_DONE);
+    assert_int_equal(task.found, 3);
+    assert_non_null(strstr(task.lines[0], "id=\"views\" reason="));
+    assert_non_null(strstr(task.lines[1], "id=\"other\" place=\"hot\" is=10 ought=5"));
+    assert_non_null(strstr(task.lines[2], "its events cannot be read"));
+    pipe_free(pipe);
+}
+
 TEST(what_was_discarded_before_a_deletion_counts_no_more)
 {
     struct pipe *pipe = pipe_with_counts(3);
@@ -585,6 +707,9 @@ RUN(cmocka_unit_test(what_is_right_is_left_alone),
     cmocka_unit_test(what_waits_for_a_row_with_a_wrong_sum_is_counted_once),
     cmocka_unit_test(a_row_has_a_sum_again_only_when_all_of_it_is_right),
     cmocka_unit_test(a_fault_of_a_row_is_put_right_and_written_down_once),
+    cmocka_unit_test(a_falsified_row_is_listed_without_a_value_until_it_is_counted_anew),
+    cmocka_unit_test(what_a_count_begins_with_is_not_believed_when_it_was_changed),
+    cmocka_unit_test(what_the_lists_say_of_a_unit_that_waits_is_compared_with_its_events),
     cmocka_unit_test(what_was_discarded_before_a_deletion_counts_no_more),
     cmocka_unit_test(what_was_deleted_or_loaded_since_it_was_looked_at_is_left_alone),
     cmocka_unit_test(a_row_that_is_missing_is_found_and_made_anew),
