@@ -9,6 +9,7 @@
 #include "base/lock.h"
 #include "flow/aggregator.h"
 #include "flow/desk.h"
+#include "flow/pace.h"
 #include "flow/service.h"
 #include "flow/sums.h"
 
@@ -58,6 +59,7 @@ struct desk {
     uint64_t audit_ns;     /* when the next one in the background is due */
     uint64_t audit_cursor; /* where it goes on */
     uint64_t audit_ids;    /* at once, next time: pace.h */
+    struct pace_outside audit_pace;
     uint64_t strays_ns;    /* when rows that are missing are looked for next */
 
     struct lock lock; /* guards what follows; desk_count() */
