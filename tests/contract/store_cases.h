@@ -21,6 +21,8 @@ struct form {
     bool (*holds)(const char *folder, const char *text);
     /* Does the store take this statement, by another program? */
     bool (*takes)(const char *folder, const char *sql);
+    const char *falsify_count; /* the likes of "item" become 555, and nothing else */
+    const char *forget_sum;    /* the row of "c" loses its sum */
     void (*remove)(const char *folder); /* what is not in the folder; NULL: nothing */
 };
 
@@ -1373,6 +1375,118 @@ TEST(what_a_recount_begins_with_cannot_be_changed_without_a_word)
     }
 }
 
+static void note_wrong(void *arg, const struct state_target *target)
+{
+    *(bool *)arg = target->is_wrong;
+}
+
+static bool is_wrong(const char *id)
+{
+    bool wrong = false;
+    struct error error = {.text = ""};
+    if (store_load(rig->reader, slice_of(id), note_wrong, &wrong, &error))
+        fail_msg("%s", error.text);
+    return wrong;
+}
+
+static void count_wrong(void *arg, const struct state_target *target)
+{
+    *(unsigned *)arg += target->is_wrong;
+}
+
+static unsigned wrong_in_scan(void)
+{
+    unsigned count = 0;
+    uint64_t cursor = 0;
+    do
+        assert_int_equal(store_scan(rig->reader, &cursor, 100, count_wrong, &count, NULL), ERR_OK);
+    while (cursor != 0);
+    return count;
+}
+
+/* In all the ways in which a row comes to be and changes. */
+static void do_all_to_rows(void)
+{
+    rig_add(rig, "c", 5);
+    struct store_unit *unit = rig_add(rig, "settings", -7);
+    unit->has_create = true;
+    unit->create = (struct op_create){.shards = 8, .policy = POLICY_LOCAL, .has_floor = true};
+    unit->has_deadline = true;
+    unit->deadline_ms = 123456;
+    rig_react(rig, "item", "7", "", "like");
+    rig_react(rig, "item", "ann", "", "dislike");
+    rig_react(rig, "gone", "7", "", "like");
+    rig_apply_ok(rig);
+    rig_add(rig, "c", INT64_MAX);
+    rig_add(rig, "settings", 1);
+    rig_react(rig, "item", "8", "", "like");
+    rig_react(rig, "item", "7", "like", "");
+    struct store_unit *sharded = rig_unit(rig, "item", true);
+    sharded->has_create = true;
+    sharded->create = (struct op_create){.shards = 4};
+    rig_unit(rig, "gone", true)->is_gone = true;
+    rig_apply_ok(rig);
+    rig_add(rig, "c", INT64_MIN);
+    struct store_unit *later = rig_unit(rig, "settings", false);
+    later->has_deadline = true;
+    struct store_unit *anew = rig_unit(rig, "gone", true);
+    anew->is_new = true;
+    anew->incarnation = 1;
+    rig_react(rig, "gone", "8", "", "like");
+    rig_apply_ok(rig);
+}
+
+TEST(whatever_is_done_to_a_row_its_sum_fits)
+{
+    do_all_to_rows();
+    const char *const ids[] = {"c", "settings", "item", "gone"};
+    for (size_t i = 0; i < 4; i++)
+        assert_false(is_wrong(ids[i]));
+    assert_int_equal(wrong_in_scan(), 0);
+    struct number by = number_of(4);
+    struct number nothing = number_of(0);
+    assert_int_equal(store_mend(rig->store, SLICE("c"), 0, SLICE(""), &by, SLICE("x"), 1, NULL),
+                     ERR_OK);
+    assert_int_equal(
+        store_mend(rig->store, SLICE("item"), 0, SLICE("like"), &by, SLICE("x"), 1, NULL), ERR_OK);
+    assert_int_equal(
+        store_mend(rig->store, SLICE("item"), 0, SLICE(""), &nothing, SLICE("x"), 1, NULL), ERR_OK);
+    assert_int_equal(wrong_in_scan(), 0);
+    rig_reopen(rig);
+    assert_int_equal(wrong_in_scan(), 0);
+}
+
+/* A row that was wrong stays wrong, whatever is added to it, until all of it is right. */
+TEST(a_row_that_was_changed_by_hand_does_not_fit)
+{
+    struct number nothing = number_of(0);
+    if (!form->takes)
+        return;
+    do_all_to_rows();
+    assert_true(form->takes(rig->folder, "UPDATE entries SET value=555 WHERE id='c'"));
+    assert_true(form->takes(rig->folder, "UPDATE entries SET deadline_ms=555 WHERE id='settings'"));
+    assert_true(form->takes(rig->folder, form->falsify_count));
+    for (int i = 0; i < 2; i++) {
+        assert_true(is_wrong("c"));
+        assert_true(is_wrong("settings"));
+        assert_true(is_wrong("item"));
+        assert_false(is_wrong("gone"));
+        assert_int_equal(wrong_in_scan(), 3);
+        rig_add(rig, "c", 1);
+        rig_add(rig, "settings", 1)->has_deadline = true;
+        rig_react(rig, "item", "9", "", "like");
+        rig_apply_ok(rig);
+    }
+    const char *const ids[] = {"c", "settings", "item"};
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(store_mend(rig->store, slice_of(ids[i]), 0, SLICE(""), &nothing,
+                                    SLICE("x"), 1, NULL),
+                         ERR_OK);
+    assert_int_equal(wrong_in_scan(), 0);
+    assert_true(form->takes(rig->folder, form->forget_sum));
+    assert_true(is_wrong("c"));
+}
+
 /* ---- erasing ---- */
 
 TEST(an_erased_user_leaves_no_name_behind)
@@ -1614,6 +1728,8 @@ static inline int store_suite(const struct form *of)
         CASE(repairs_and_notes_stand_in_the_audit_trail),
         CASE(bases_add_up),
         CASE(what_a_recount_begins_with_cannot_be_changed_without_a_word),
+        CASE(whatever_is_done_to_a_row_its_sum_fits),
+        CASE(a_row_that_was_changed_by_hand_does_not_fit),
         CASE(an_erased_user_leaves_no_name_behind),
         CASE(what_waits_loses_an_erased_user_from_its_keys_and_keeps_its_id),
         CASE(an_erased_user_who_comes_back_is_one_user),

@@ -622,6 +622,7 @@ static enum err bury(struct sqlite_store *store, const struct store_unit *unit, 
         return err;
     if (!was_item)
         return entry_remove(store, entry, error);
+    entry->id = unit->id;
     entry->incarnation = unit->incarnation;
     entry->updated_ms = unit->last_ms != 0 ? unit->last_ms : unit->first_ms;
     return entry_write(store, entry, error);
@@ -777,6 +778,7 @@ static enum err apply_to(struct sqlite_store *store, const struct store_unit *un
                          struct entry *entry, sqlite3_stmt *statement, struct error *error)
 {
     bool is_there = entry->number != 0 && entry->type != ENTRY_GONE;
+    entry->is_wrong &= is_there; /* what begins anew is right */
     nothing_done(store, unit);
     if (is_late(unit, entry))
         return ERR_OK;
