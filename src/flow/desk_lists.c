@@ -21,6 +21,7 @@ struct scan {
     desk_entry_fn *visit;
     void *arg;
     bool shows_loaded;      /* the second phase */
+    bool is_audit;          /* finds what is damaged by itself */
     struct state_mark mark; /* how far the store is at least; once something needs it */
     struct age *age;
 };
@@ -68,8 +69,9 @@ static void scan_hot(void *arg, const struct hot_entry *entry)
 /* Nobody knows what it ought to be, before it was counted anew. */
 static void show_damaged(struct scan *scan, const struct state_target *target, struct age age)
 {
-    struct suspects_queue *suspects = scan->seat->desk->options.suspects;
-    if (suspects)
+    const struct desk_options *options = &scan->seat->desk->options;
+    struct suspects_queue *suspects = scan->is_audit ? NULL : options->suspects;
+    if (suspects && options->has_hot)
         (void)suspects_queue_report(suspects, target->id);
     scan->visit(scan->arg, &(struct desk_entry){.id = target->id,
                                                 .is_item = target->is_item,
@@ -118,36 +120,56 @@ static void scan_stored(void *arg, const struct state_target *target)
                   (struct age){.stale = true, .as_of_ms = row_as_of_ms(scan, target)});
 }
 
-enum err desk_scan(struct desk_seat *seat, struct slice pattern, uint64_t *cursor, uint32_t limit,
-                   desk_entry_fn *visit, void *arg, struct age *age, struct error *error)
+static enum err scan_step(struct scan *scan, uint64_t *cursor, uint32_t limit, struct error *error)
 {
-    assert(seat && cursor && limit > 0 && visit && age);
-
-    struct hot *hot = seat->desk->hot;
-    enum err err = check_pattern(pattern, error);
+    struct hot *hot = scan->seat->desk->hot;
+    enum err err = check_pattern(scan->pattern, error);
     if (err)
         return err;
-    struct scan scan = {.seat = seat, .pattern = pattern, .visit = visit, .arg = arg, .age = age};
     if (!(*cursor & PHASE_STORE)) {
         uint64_t passed_over = atomic_load(&hot->passed_over);
-        hot_scan(hot, cursor, limit, scan_hot, &scan);
+        hot_scan(hot, cursor, limit, scan_hot, scan);
         if (atomic_load(&hot->passed_over) != passed_over)
-            note_passed_over(&scan);
+            note_passed_over(scan);
         if (*cursor == 0)
             *cursor = PHASE_STORE;
         return ERR_OK;
     }
     struct store_reader *reader;
-    err = seat_reader(seat, &reader, error);
+    err = seat_reader(scan->seat, &reader, error);
     if (err)
         return err;
-    scan.shows_loaded = true;
-    aggregator_mark(seat->desk->options.aggregator, &scan.mark);
+    scan->shows_loaded = true;
+    aggregator_mark(scan->seat->desk->options.aggregator, &scan->mark);
     uint64_t place = *cursor & ~PHASE_STORE;
-    err = store_scan(reader, &place, limit, scan_stored, &scan, error);
+    err = store_scan(reader, &place, limit, scan_stored, scan, error);
     if (!err)
         *cursor = place == 0 ? 0 : place | PHASE_STORE;
     return err;
+}
+
+enum err desk_scan(struct desk_seat *seat, struct slice pattern, uint64_t *cursor, uint32_t limit,
+                   desk_entry_fn *visit, void *arg, struct age *age, struct error *error)
+{
+    assert(seat && cursor && limit > 0 && visit && age);
+
+    struct scan scan = {.seat = seat, .pattern = pattern, .visit = visit, .arg = arg, .age = age};
+    return scan_step(&scan, cursor, limit, error);
+}
+
+enum err desk_scan_for_audit(struct desk_seat *seat, struct slice pattern, uint64_t *cursor,
+                             uint32_t limit, desk_entry_fn *visit, void *arg, struct error *error)
+{
+    assert(seat && cursor && limit > 0 && visit);
+
+    struct age age = {0}; /* only ids are of interest */
+    struct scan scan = {.seat = seat,
+                        .pattern = pattern,
+                        .visit = visit,
+                        .arg = arg,
+                        .age = &age,
+                        .is_audit = true};
+    return scan_step(&scan, cursor, limit, error);
 }
 
 /* --- a user's items --- */

@@ -137,6 +137,10 @@ void work_found(struct desk_seat *seat, struct desk_work *work, const char *line
 void work_says(struct desk_seat *seat, struct desk_work *work, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* desk_scan() for the audit, which looks at what is damaged itself. */
+enum err desk_scan_for_audit(struct desk_seat *seat, struct slice pattern, uint64_t *cursor,
+                             uint32_t limit, desk_entry_fn *visit, void *arg, struct error *error);
+
 /* The tasks themselves: proof_tasks.c and erase.c. */
 enum err proof_recount_all(struct desk_seat *seat, struct desk_work *work, struct error *error);
 enum err proof_audit_all(struct desk_seat *seat, struct desk_work *work, struct error *error);

@@ -22,8 +22,8 @@ static enum err collect_ids(struct desk_seat *seat, struct slice pattern, uint64
 {
     proof_ids_clear(ids);
     do {
-        struct age age = {0}; /* only ids are of interest */
-        enum err err = desk_scan(seat, pattern, cursor, SCAN_IDS, collect, ids, &age, error);
+        enum err err =
+            desk_scan_for_audit(seat, pattern, cursor, SCAN_IDS, collect, ids, error);
         if (err)
             return err;
         if (seat_must_stop(seat))
