@@ -8,6 +8,7 @@ import sqlite3
 
 import postgres
 import tallyd
+import web
 
 COUNTERS = 3000
 PAGE = 4096
@@ -131,6 +132,11 @@ class FalsifiedRows(postgres.Case):
                             "WHERE id = 'counter-4'")
         self.postgres.query("UPDATE counts SET count = 555")
         server.start()
+        listed = self.listed(server)
+        self.assertEqual(len(listed), 20)
+        for name, right in (("counter-3", "103"), ("counter-4", "104")):
+            self.assertIn((listed[name]["value"], "problem" in listed[name]),
+                          ((None, True), (right, False)))
         client = self.client(server)
         for name, right in (("counter-3", "103"), ("counter-4", "104"), ("video1/like", "5")):
             self.wait_right(client, name, right)
@@ -143,6 +149,17 @@ class FalsifiedRows(postgres.Case):
                                           "WHERE checksum <> entries_checksum(e)"), 0)
         self.assertEqual(self.one(server, "SELECT count(*) FROM counts c "
                                           "WHERE checksum <> counts_checksum(c)"), 0)
+
+    def listed(self, server):
+        site = web.Web(server.http_port)
+        self.addCleanup(site.close)
+        entries = {}
+        cursor = ""
+        while cursor is not None:
+            page = site.get("/v1/counters?match=counter-*" + (cursor and f"&cursor={cursor}")).json
+            entries.update((entry["id"], entry) for entry in page["counters"])
+            cursor = page["cursor"]
+        return entries
 
     def wait_right(self, client, name, right):
         def is_right():
