@@ -351,8 +351,8 @@ struct store_ops {
     enum err (*audits)(struct store_reader *reader, uint64_t *cursor, uint32_t limit,
                        store_audit_fn *visit, void *arg, struct error *error);
 
-    /* Units that wait, dead letters among them, oldest first: rows behind `*cursor` (0 = all); moves
-     * it, 0 = no more. NULL: nothing ever waits. */
+    /* Units that wait, dead letters among them, oldest first: rows behind `*cursor` (0 = all);
+     * moves it, 0 = no more. NULL: nothing ever waits. */
     enum err (*waiting)(struct store_reader *reader, uint64_t *cursor, uint32_t limit,
                         store_waiting_fn *visit, void *arg, struct error *error);
 

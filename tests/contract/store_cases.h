@@ -1340,8 +1340,7 @@ static enum err base_of(const char *id)
     struct number sum = number_of(0);
     struct number discarded = number_of(0);
     struct log_position position;
-    enum err err =
-        store_base(rig->reader, slice_of(id), &sum, &discarded, &position, NULL);
+    enum err err = store_base(rig->reader, slice_of(id), &sum, &discarded, &position, NULL);
     if (!err) {
         number_done(&sum);
         number_done(&discarded);
@@ -1361,7 +1360,8 @@ TEST(what_a_recount_begins_with_cannot_be_changed_without_a_word)
     assert_false(form->takes(rig->folder, "DELETE FROM bases"));
     assert_true(form->takes(rig->folder, "UPDATE bases SET sum=5 WHERE id='a'"));
     assert_true(form->takes(rig->folder, "UPDATE bases SET discarded=5 WHERE id='b'"));
-    assert_true(form->takes(rig->folder, "INSERT INTO bases(id, sum, discarded) VALUES('d', 5, 5)"));
+    assert_true(
+        form->takes(rig->folder, "INSERT INTO bases(id, sum, discarded) VALUES('d', 5, 5)"));
     for (int i = 0; i < 2; i++) {
         assert_int_equal(base_of("a"), ERR_CORRUPT);
         assert_int_equal(base_of("b"), ERR_CORRUPT);

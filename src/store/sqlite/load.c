@@ -267,7 +267,8 @@ static enum err fill_members(struct sqlite_reader *reader, const struct entry *e
         target->is_wrong |= is_wrong;
         return err;
     }
-    enum err err = read_members(reader, entry->members, entry->number, &target->member_count, error);
+    enum err err =
+        read_members(reader, entry->members, entry->number, &target->member_count, error);
     return err == ERR_CORRUPT && entry->is_wrong ? ERR_OK : err;
 }
 

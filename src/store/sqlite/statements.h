@@ -61,7 +61,7 @@
                       "(SELECT ifnull(max(row), 0) + 1 FROM history) WHERE number=?1")             \
     X(SQL_MEMBERS, "SELECT members FROM members WHERE place=?1")                                   \
     X(SQL_MEMBERS_ALL, "SELECT place, members FROM members WHERE place BETWEEN ?1 AND ?2")         \
-    X(SQL_MEMBERS_PLACES, "SELECT place FROM members WHERE place BETWEEN ?1 AND ?2 ORDER BY place") \
+    X(SQL_MEMBERS_PLACES, "SELECT place FROM members WHERE place BETWEEN ?1 AND ?2")               \
     X(SQL_MEMBERS_SET, "INSERT OR REPLACE INTO members VALUES(?1, ?2)")                            \
     X(SQL_MEMBERS_REMOVE, "DELETE FROM members WHERE place=?1")                                    \
     X(SQL_MEMBERS_REMOVE_ALL, "DELETE FROM members WHERE place BETWEEN ?1 AND ?2")                 \

@@ -274,6 +274,8 @@ static int64_t store_number(struct pipe *pipe, const char *text)
 }
 
 #define STORED_VIEWS "SELECT value FROM entries WHERE id = 'views'"
+#define DRIFTS_OF_VIEWS \
+    "SELECT count(*) FROM audit_trail WHERE what = 'drift' AND id = 'views'"
 #define WRONG_SUM    "UPDATE entries SET sum = sum + 1 WHERE id = 'views'"
 
 TEST(what_waits_for_a_row_with_a_wrong_sum_is_counted_once)
@@ -421,9 +423,7 @@ TEST(what_a_count_begins_with_is_not_believed_when_it_was_changed)
     assert_int_equal(pipe_value(pipe, "views"), 100);
     assert_int_equal(store_number(pipe, STORED_VIEWS), 100);
     assert_int_equal(repairs(pipe), 0);
-    assert_int_equal(
-        store_number(pipe, "SELECT count(*) FROM audit_trail WHERE what = 'drift' AND id = 'views'"),
-        1);
+    assert_int_equal(store_number(pipe, DRIFTS_OF_VIEWS), 1);
     struct pipeline_stats stats;
     pipeline_read(&pipe->service, &stats);
     assert_int_equal(stats.drifts, 1);
@@ -463,11 +463,10 @@ TEST(what_the_lists_say_of_a_unit_that_waits_is_compared_with_its_events)
     struct pipeline_stats stats;
     pipeline_read(&pipe->service, &stats);
     assert_int_equal(stats.drifts, 1);
-    assert_int_equal(
-        store_number(pipe, "SELECT count(*) FROM audit_trail WHERE what = 'drift' AND id = 'views'"),
-        1);
+    assert_int_equal(store_number(pipe, DRIFTS_OF_VIEWS), 1);
     pipe_sql(pipe, "UPDATE count_events SET delta = 7 WHERE delta = 5 AND state = 1");
-    pipe_sql(pipe, "UPDATE count_events SET delta = '{\"like\":2}' WHERE id = 'video1' AND state = 1");
+    pipe_sql(pipe, "UPDATE count_events SET delta = '{\"like\":2}' "
+                   "WHERE id = 'video1' AND state = 1");
     expect_fault(pipe, "id=\"video1\"", "its delta is not that of its events");
     pipe_sql(pipe, "UPDATE count_events SET delta = '{\"like\":2,\"dislike\":-1}' "
                    "WHERE id = 'video1' AND state = 1");
