@@ -311,6 +311,17 @@ enum err store_audits(struct store_reader *reader, uint64_t *cursor, uint32_t li
     return reader->store->ops->audits(reader, cursor, limit, visit, arg, error);
 }
 
+enum err store_waiting(struct store_reader *reader, uint64_t *cursor, uint32_t limit,
+                       store_waiting_fn *visit, void *arg, struct error *error)
+{
+    assert(reader && cursor && visit && limit > 0);
+
+    if (reader->store->ops->waiting)
+        return reader->store->ops->waiting(reader, cursor, limit, visit, arg, error);
+    *cursor = 0;
+    return ERR_OK;
+}
+
 enum err store_base(struct store_reader *reader, struct slice id, struct number *ret_sum,
                     struct number *ret_discarded, struct log_position *ret_position,
                     struct error *error)

@@ -153,6 +153,16 @@ struct store_letter {
 };
 typedef void store_letter_fn(void *arg, const struct store_letter *letter);
 
+/* A unit that waits, for the audit. */
+struct store_waiting {
+    unsigned char event_id[STORE_EVENT_ID_BYTES];
+    struct slice id;
+    struct slice delta; /* as in its life */
+    struct slice raw;   /* the events that it is made of, as core/raw.h frames them */
+    bool agrees;        /* all tables that speak of it say the same of its id, state and delta */
+};
+typedef void store_waiting_fn(void *arg, const struct store_waiting *waiting);
+
 /* One line of the history of reactions. */
 struct store_past {
     uint64_t row;
@@ -288,6 +298,7 @@ struct store_ops {
     /* ERR_NOT_FOUND; what is expired is given as it is. */
     enum err (*load)(struct store_reader *reader, struct slice id, store_target_fn *visit,
                      void *arg, struct error *error);
+    /* ERR_CORRUPT: it is not what was written there. */
     enum err (*load_slice)(struct store_reader *reader, struct slice item, uint32_t slice,
                            store_members_fn *visit, void *arg, struct error *error);
     enum err (*find_user)(struct store_reader *reader, struct slice name, uint32_t *ret_number,
@@ -340,14 +351,21 @@ struct store_ops {
     enum err (*audits)(struct store_reader *reader, uint64_t *cursor, uint32_t limit,
                        store_audit_fn *visit, void *arg, struct error *error);
 
+    /* Units that wait, dead letters among them, oldest first: rows behind `*cursor` (0 = all);
+     * moves it, 0 = no more. NULL: nothing ever waits. */
+    enum err (*waiting)(struct store_reader *reader, uint64_t *cursor, uint32_t limit,
+                        store_waiting_fn *visit, void *arg, struct error *error);
+
     /* What a counter's recount starts from: the sum of what was trimmed from the log, and
-     * the position where the rest begins. `discarded`: the sum of its discarded letters. */
+     * the position where the rest begins. `discarded`: the sum of its discarded letters.
+     * ERR_CORRUPT: it is not what was written there. */
     enum err (*base)(struct store_reader *reader, struct slice id, struct number *ret_sum,
                      struct number *ret_discarded, struct log_position *ret_position,
                      struct error *error);
 
     /* For the audit, of one moment: the value (or the count of `kind`), the members of
-     * the sets counted one by one, and the mark. ERR_NOT_FOUND: the mark is there all the same. */
+     * the sets counted one by one, below 0 if they are not what was written there, and the mark.
+     * ERR_NOT_FOUND: the mark is there all the same. */
     enum err (*inspect)(struct store_reader *reader, struct slice id, struct slice kind,
                         struct number *ret_value, int64_t *ret_members, struct state_mark *ret_mark,
                         struct error *error);
@@ -441,6 +459,8 @@ enum err store_past(struct store_reader *reader, struct slice item, struct slice
                     struct error *error);
 enum err store_audits(struct store_reader *reader, uint64_t *cursor, uint32_t limit,
                       store_audit_fn *visit, void *arg, struct error *error);
+enum err store_waiting(struct store_reader *reader, uint64_t *cursor, uint32_t limit,
+                       store_waiting_fn *visit, void *arg, struct error *error);
 enum err store_base(struct store_reader *reader, struct slice id, struct number *ret_sum,
                     struct number *ret_discarded, struct log_position *ret_position,
                     struct error *error);

@@ -1,7 +1,9 @@
 #include "flow/compare.h"
 
 #include <assert.h>
+#include <stdio.h>
 
+#include "base/message.h"
 #include "flow/aggregator.h"
 
 #define STORE_WITHIN_NS 10000000000ull
@@ -78,6 +80,7 @@ static void note_row(void *arg, const struct state_target *target)
 {
     struct places *places = arg;
     places->has_row = !target->absent;
+    places->is_wrong = target->is_wrong;
     places->incarnation = target->incarnation;
     if (!places->is_hot)
         places->is_item = target->is_item;
@@ -88,7 +91,7 @@ static enum err find_row(struct desk_seat *seat, struct slice id, struct places 
 {
     struct store_reader *reader;
     enum err err = seat_reader(seat, &reader, error);
-    places->has_row = false;
+    places->has_row = places->is_wrong = false;
     if (!err)
         err = store_load(reader, id, note_row, places, error);
     return err == ERR_NOT_FOUND ? ERR_OK : err;
@@ -171,7 +174,7 @@ enum err places_look(struct desk_seat *seat, struct slice id, unsigned looks, st
 static bool agree(const struct desk *desk, const struct places *places)
 {
     bool is_hot = places->is_hot;
-    if (!places->has_row)
+    if (!places->has_row || places->is_wrong)
         return false;
     if (!places->is_item)
         return !is_hot || number_compare(&places->hot.value, &places->value) == 0;
@@ -222,9 +225,44 @@ static void judge(struct proof *proof, struct sight sight, const struct number *
     number_done(&by);
 }
 
-static void settle_counter(struct proof *proof, struct slice id, const struct places *places)
+/* All of it is right but its sum, or that was said: it gets a sum that fits. */
+static void sum_anew(struct proof *proof, struct slice id, const struct places *places)
 {
-    if (places->is_hot)
+    struct sight row = {
+        .id = id, .place = PLACE_STORE, .record.incarnation = places->incarnation};
+    if (proof->repair)
+        sight_sum_anew(proof, &row, false);
+}
+
+/* What memory has was right when it was loaded, or made there. */
+static void settle_wrong_counter(struct proof *proof, struct slice id, const struct places *places)
+{
+    struct sight row = {.id = id,
+                        .place = PLACE_STORE,
+                        .record.incarnation = places->incarnation,
+                        .value = places->value};
+    char line[256];
+    char name[128];
+    if (places->is_hot && number_compare(&places->value, &places->hot.value) == 0) {
+        sum_anew(proof, id, places);
+    } else if (places->is_hot) {
+        judge(proof, row, &places->hot.value); /* and its sum with it */
+    } else {
+        (void)snprintf(line, sizeof(line), "id=%s place=\"store\" is=damaged ought=unknown",
+                       message_quote(name, sizeof(name), id));
+        proof_tell(proof,
+                   "a row of the store is not what was written there, and the log does not go back "
+                   "far enough to prove it",
+                   id, line);
+    }
+}
+
+static void settle_counter(struct proof *proof, struct slice id, const struct places *places,
+                           bool store_is_right)
+{
+    if (places->is_wrong && !store_is_right)
+        settle_wrong_counter(proof, id, places);
+    else if (places->is_hot)
         judge(proof,
               (struct sight){.id = id,
                              .place = PLACE_HOT,
@@ -268,10 +306,12 @@ enum err compare_settle(struct proof *proof, struct slice id, bool store_is_righ
         return is_left_for_later(err) ? ERR_OK : error_set(error, err, "%s", cause.text);
     /* A row that is missing is a matter for the log. */
     if (places.has_row && !places.is_item)
-        settle_counter(proof, id, &places);
+        settle_counter(proof, id, &places, store_is_right);
     for (uint8_t kind = 1;
          places.has_row && places.is_item && kind <= proof->seat->desk->kinds->count; kind++)
         settle_kind(proof, id, kind, &places, store_is_right);
+    if (places.has_row && places.is_item && places.is_wrong && !store_is_right)
+        sum_anew(proof, id, &places);
     places_done(&places);
     return ERR_OK;
 }

@@ -4,7 +4,8 @@
  * event by event, and so a count in the hot layer has to be what the store says as soon as that has
  * the same events, and a count of reactions has to be the number of members. What is written to
  * while it is looked at is looked at again. Where places differ the log is asked (proof.c); if its
- * beginning is gone, the members are what counts, and of a counter the store. */
+ * beginning is gone, the members are what counts, and of a counter the store, unless its row is not
+ * what was written there: then the hot layer, or nobody knows. */
 #ifndef FLOW_COMPARE_H
 #define FLOW_COMPARE_H
 
@@ -16,6 +17,7 @@ struct places {
     bool is_hot;               /* else only the store has it, or can be asked */
     struct hot_inspection hot; /* with is_hot */
     bool has_row;
+    bool is_wrong;        /* the row is not what was written there */
     uint32_t incarnation; /* of the row */
     struct number value;  /* a counter's row; this and hot.value are the caller's to free */
     int64_t counts[LIMIT_KINDS];

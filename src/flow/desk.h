@@ -100,11 +100,12 @@ enum err desk_values_at(struct desk_seat *seat, struct slice id, struct desk_mom
 struct desk_entry {
     struct slice id;
     bool is_item;
-    const struct number *value; /* a counter */
-    const int64_t *counts;      /* an item, by kind, [0] being kind 1 */
+    const struct number *value; /* a counter; NULL if it is damaged */
+    const int64_t *counts;      /* an item, by kind, [0] being kind 1; NULL if it is damaged */
     uint32_t shards;
     int64_t written_ms; /* 0 = not known */
     bool is_hot;
+    bool is_damaged; /* the store's row is not what was written there: it is counted anew */
     struct age age;
 };
 typedef void desk_entry_fn(void *arg, const struct desk_entry *entry);

@@ -2,7 +2,7 @@
  *
  * Of all there is, first what is in memory and was not loaded from the store, then what the store
  * has. Values of what is in memory come from there. What the hot layer cannot be asked for is shown
- * as the store has it, and says so. */
+ * as the store has it, and says so. A row that is not what was written there has no value. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "flow/check.h"
 #include "flow/desk_own.h"
+#include "flow/suspects.h"
 
 #define PHASE_STORE (1ull << 63)
 
@@ -20,6 +21,7 @@ struct scan {
     desk_entry_fn *visit;
     void *arg;
     bool shows_loaded;      /* the second phase */
+    bool is_audit;          /* finds what is damaged by itself */
     struct state_mark mark; /* how far the store is at least; once something needs it */
     struct age *age;
 };
@@ -64,8 +66,27 @@ static void scan_hot(void *arg, const struct hot_entry *entry)
                                                 .is_hot = true});
 }
 
+/* Nobody knows what it ought to be, before it was counted anew. */
+static void show_damaged(struct scan *scan, const struct state_target *target, struct age age)
+{
+    const struct desk_options *options = &scan->seat->desk->options;
+    struct suspects_queue *suspects = scan->is_audit ? NULL : options->suspects;
+    if (suspects && options->has_hot)
+        (void)suspects_queue_report(suspects, target->id);
+    scan->visit(scan->arg, &(struct desk_entry){.id = target->id,
+                                                .is_item = target->is_item,
+                                                .shards = 1,
+                                                .is_damaged = true,
+                                                .age = age});
+    age_add(scan->age, &age);
+}
+
 static void show_cold(struct scan *scan, const struct state_target *target, struct age age)
 {
+    if (target->is_wrong) {
+        show_damaged(scan, target, age);
+        return;
+    }
     const struct kinds *kinds = scan->seat->desk->kinds;
     int64_t counts[LIMIT_KINDS] = {0};
     for (size_t i = 0; i < target->kind_count; i++) {
@@ -99,36 +120,56 @@ static void scan_stored(void *arg, const struct state_target *target)
                   (struct age){.stale = true, .as_of_ms = row_as_of_ms(scan, target)});
 }
 
-enum err desk_scan(struct desk_seat *seat, struct slice pattern, uint64_t *cursor, uint32_t limit,
-                   desk_entry_fn *visit, void *arg, struct age *age, struct error *error)
+static enum err scan_step(struct scan *scan, uint64_t *cursor, uint32_t limit, struct error *error)
 {
-    assert(seat && cursor && limit > 0 && visit && age);
-
-    struct hot *hot = seat->desk->hot;
-    enum err err = check_pattern(pattern, error);
+    struct hot *hot = scan->seat->desk->hot;
+    enum err err = check_pattern(scan->pattern, error);
     if (err)
         return err;
-    struct scan scan = {.seat = seat, .pattern = pattern, .visit = visit, .arg = arg, .age = age};
     if (!(*cursor & PHASE_STORE)) {
         uint64_t passed_over = atomic_load(&hot->passed_over);
-        hot_scan(hot, cursor, limit, scan_hot, &scan);
+        hot_scan(hot, cursor, limit, scan_hot, scan);
         if (atomic_load(&hot->passed_over) != passed_over)
-            note_passed_over(&scan);
+            note_passed_over(scan);
         if (*cursor == 0)
             *cursor = PHASE_STORE;
         return ERR_OK;
     }
     struct store_reader *reader;
-    err = seat_reader(seat, &reader, error);
+    err = seat_reader(scan->seat, &reader, error);
     if (err)
         return err;
-    scan.shows_loaded = true;
-    aggregator_mark(seat->desk->options.aggregator, &scan.mark);
+    scan->shows_loaded = true;
+    aggregator_mark(scan->seat->desk->options.aggregator, &scan->mark);
     uint64_t place = *cursor & ~PHASE_STORE;
-    err = store_scan(reader, &place, limit, scan_stored, &scan, error);
+    err = store_scan(reader, &place, limit, scan_stored, scan, error);
     if (!err)
         *cursor = place == 0 ? 0 : place | PHASE_STORE;
     return err;
+}
+
+enum err desk_scan(struct desk_seat *seat, struct slice pattern, uint64_t *cursor, uint32_t limit,
+                   desk_entry_fn *visit, void *arg, struct age *age, struct error *error)
+{
+    assert(seat && cursor && limit > 0 && visit && age);
+
+    struct scan scan = {.seat = seat, .pattern = pattern, .visit = visit, .arg = arg, .age = age};
+    return scan_step(&scan, cursor, limit, error);
+}
+
+enum err desk_scan_for_audit(struct desk_seat *seat, struct slice pattern, uint64_t *cursor,
+                             uint32_t limit, desk_entry_fn *visit, void *arg, struct error *error)
+{
+    assert(seat && cursor && limit > 0 && visit);
+
+    struct age age = {0}; /* only ids are of interest */
+    struct scan scan = {.seat = seat,
+                        .pattern = pattern,
+                        .visit = visit,
+                        .arg = arg,
+                        .age = &age,
+                        .is_audit = true};
+    return scan_step(&scan, cursor, limit, error);
 }
 
 /* --- a user's items --- */

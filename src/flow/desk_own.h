@@ -9,6 +9,7 @@
 #include "base/lock.h"
 #include "flow/aggregator.h"
 #include "flow/desk.h"
+#include "flow/pace.h"
 #include "flow/service.h"
 #include "flow/sums.h"
 
@@ -58,6 +59,7 @@ struct desk {
     uint64_t audit_ns;     /* when the next one in the background is due */
     uint64_t audit_cursor; /* where it goes on */
     uint64_t audit_ids;    /* at once, next time: pace.h */
+    struct pace_outside audit_pace;
     uint64_t strays_ns;    /* when rows that are missing are looked for next */
 
     struct lock lock; /* guards what follows; desk_count() */
@@ -135,6 +137,10 @@ bool work_progress(struct desk_seat *seat, struct desk_work *work, uint64_t done
 void work_found(struct desk_seat *seat, struct desk_work *work, const char *line);
 void work_says(struct desk_seat *seat, struct desk_work *work, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* desk_scan() for the audit, which looks at what is damaged itself. */
+enum err desk_scan_for_audit(struct desk_seat *seat, struct slice pattern, uint64_t *cursor,
+                             uint32_t limit, desk_entry_fn *visit, void *arg, struct error *error);
 
 /* The tasks themselves: proof_tasks.c and erase.c. */
 enum err proof_recount_all(struct desk_seat *seat, struct desk_work *work, struct error *error);

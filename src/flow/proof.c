@@ -3,9 +3,11 @@
 #include "flow/proof_own.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/memory.h"
+#include "base/message.h"
 #include "flow/compare.h"
 
 #define MENDING_WITHIN_NS (60u * 1000000000ull)
@@ -83,7 +85,16 @@ static enum err judge(struct proof *proof, struct sight *sight, sight_fn *differ
 {
     struct number by;
     bool is_wrong;
-    enum err err = sight_judge(proof, sight, &by, &is_wrong, error);
+    struct error cause = {.text = ""};
+    enum err err = sight_judge(proof, sight, &by, &is_wrong, &cause);
+    /* Of one that cannot be proved that is told, and the others go on. */
+    sight->is_unproved = err == ERR_CORRUPT;
+    if (sight->is_unproved) {
+        is_wrong = true;
+        err = ERR_OK;
+    } else if (err) {
+        err = error_set(error, err, "%s", cause.text);
+    }
     /* What units that wait will add is not mended: it would be in the row twice. */
     bool is_zero = !err && number_compare(&by, &(struct number){0}) == 0;
     if (!err && (is_wrong || (sight->is_wrong && is_zero && !sight->waits)))
@@ -127,6 +138,23 @@ static void sum_rows_anew(const struct proof *proof, const struct sights *sights
     }
 }
 
+/* One whose rows make no sense keeps nobody else from being proved. */
+static enum err look_at(struct proof *proof, struct sights *sights, struct slice id, bool is_last,
+                        struct error *error)
+{
+    struct error cause = {.text = ""};
+    enum err err = is_last ? sights_look_carefully(proof, sights, id, &cause)
+                           : sights_look(proof, sights, id, &cause);
+    if (err != ERR_CORRUPT)
+        return err ? error_set(error, err, "%s", cause.text) : ERR_OK;
+    char line[320];
+    char name[128];
+    (void)snprintf(line, sizeof(line), "id=%s reason=\"%s\"",
+                   message_quote(name, sizeof(name), id), cause.text);
+    proof_tell(proof, "what the store has of a count cannot be read", id, line);
+    return ERR_OK;
+}
+
 /* Looks at all ids and tells of each sight that differs, which is believed at the last look; the
  * store's first, since memory may be put right from there. */
 static enum err compare(struct proof *proof, const struct proof_ids *ids, bool is_last,
@@ -140,8 +168,7 @@ static enum err compare(struct proof *proof, const struct proof_ids *ids, bool i
     size_t at = 0;
     for (size_t i = 0; !err && i < ids->count; i++) {
         struct slice id = proof_ids_next(ids, &at);
-        err = is_last ? sights_look_carefully(proof, &sights, id, error)
-                      : sights_look(proof, &sights, id, error);
+        err = look_at(proof, &sights, id, is_last, error);
     }
     if (!err)
         err = sights_sum(proof, &sights, error);

@@ -50,7 +50,11 @@ static void describe(const struct proof *proof, const struct sight *sight, const
     char name[COUNT_ID_BYTES];
     char id[160];
     message_quote(id, sizeof(id), sight_count_id(proof->seat->desk, sight, name));
-    struct slice is_text = sight->is_missing ? SLICE("missing") : buffer_slice(&is);
+    bool is_damaged = sight->place == PLACE_STORE_MEMBERS && !sight->value.big &&
+                      sight->value.small < 0; /* nobody counts those */
+    struct slice is_text = sight->is_missing ? SLICE("missing")
+                           : is_damaged      ? SLICE("damaged")
+                                             : buffer_slice(&is);
     bool is_item = sight->is_missing && sight->sum->is_item;
     struct slice ought_text = is_item ? SLICE("there") : buffer_slice(&ought);
     (void)snprintf(to, size, "id=%s place=\"%s\" is=%.*s ought=%.*s", id, place_names[sight->place],
@@ -60,16 +64,37 @@ static void describe(const struct proof *proof, const struct sight *sight, const
     buffer_done(&ought);
 }
 
-static void tell(struct proof *proof, const struct sight *sight, const char *line)
+void proof_tell(struct proof *proof, const char *what, struct slice id, const char *line)
 {
     struct desk *desk = proof->seat->desk;
-    message_error("a count differs from its events %s", line);
+    message_error("%s %s", what, line);
     proof->drifts++;
     desk_count(desk, &desk->drifts, 1);
-    char name[COUNT_ID_BYTES];
-    note(proof, sight_count_id(desk, sight, name), slice_of(line));
+    note(proof, id, slice_of(line));
     if (proof->work)
         work_found(proof->seat, proof->work, line);
+}
+
+static void tell(struct proof *proof, const struct sight *sight, const char *line)
+{
+    char name[COUNT_ID_BYTES];
+    proof_tell(proof, "a count differs from its events",
+               sight_count_id(proof->seat->desk, sight, name), line);
+}
+
+/* Nobody knows what it ought to be: it stays as it is. Once for each count. */
+static void tell_unproved(struct proof *proof, const struct sight *sight)
+{
+    char name[COUNT_ID_BYTES];
+    char id[160];
+    char line[256];
+    struct slice count = sight_count_id(proof->seat->desk, sight, name);
+    if (sight->place != PLACE_STORE && !proof->values_only)
+        return;
+    (void)snprintf(line, sizeof(line), "id=%s place=\"bases\" is=damaged ought=unknown",
+                   message_quote(id, sizeof(id), count));
+    proof_tell(proof, "what a count begins with is not what was written there: it cannot be proved",
+               count, line);
 }
 
 void sight_sum_anew(const struct proof *proof, const struct sight *sight, bool is_recorded)
@@ -89,6 +114,10 @@ void sight_sum_anew(const struct proof *proof, const struct sight *sight, bool i
 
 bool sight_deal_with(struct proof *proof, const struct sight *sight, const struct number *by)
 {
+    if (sight->is_unproved) {
+        tell_unproved(proof, sight);
+        return false;
+    }
     if (sight->is_wrong && number_compare(by, &(struct number){0}) == 0)
         return true; /* only its row's sum is not: that comes last */
     struct desk *desk = proof->seat->desk;

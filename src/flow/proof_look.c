@@ -182,9 +182,10 @@ enum err proof_has_row(const struct proof *proof, struct slice id, bool *ret_has
                        struct error *error)
 {
     struct row row;
-    enum err err = find_row(proof, id, &row, error);
-    *ret_has = row.is_there;
-    return err;
+    struct error cause = {.text = ""};
+    enum err err = find_row(proof, id, &row, &cause);
+    *ret_has = row.is_there || err == ERR_CORRUPT; /* what makes no sense is there */
+    return err && err != ERR_CORRUPT ? error_set(error, err, "%s", cause.text) : ERR_OK;
 }
 
 /* There is no row; the log knows whether there ought to be one. */

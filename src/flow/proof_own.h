@@ -2,6 +2,7 @@
  *
  *   proof_tasks.c    which ids: all, those of a pattern, the next ones in the background
  *   proof_strays.c   and those that only the log speaks of
+ *   proof_waiting.c  and units that wait in the store
  *   proof.c          the check of some ids; it uses what follows, in this order
  *   proof_look.c     what stands where
  *   proof_sums.c     what ought to stand there
@@ -26,6 +27,7 @@ struct sight {
     struct sums_entry *sum;
     bool is_missing; /* there is no row for the whole id */
     bool is_wrong;   /* in the store: the row's sum is not that of what stands there */
+    bool is_unproved; /* what its recount begins with is not what was written there */
     bool waits;      /* the store lacked units of the id then, which it had refused */
     bool is_right;   /* when it was judged, or since it was mended */
     bool is_mended;  /* and it was not when it was judged */
@@ -96,6 +98,9 @@ struct slice sight_count_id(const struct desk *desk, const struct sight *sight, 
 /* Tells of it, and mends it, as the proof was asked to. True: it is right now. */
 bool sight_deal_with(struct proof *proof, const struct sight *sight, const struct number *by);
 
+/* A fault, told to everybody: a message, the audit trail, the task, the figures. */
+void proof_tell(struct proof *proof, const char *what, struct slice id, const char *line);
+
 /* All of a row is right but its sum, which is written anew. `sight`: any of the row. This is a
  * repair of its own only if `is_recorded`, and else the end of one that was written down. */
 void sight_sum_anew(const struct proof *proof, const struct sight *sight, bool is_recorded);
@@ -110,5 +115,10 @@ enum err sight_mend(const struct proof *proof, const struct sight *sight, const 
 
 /* Checks the ids of the log that match the pattern (size 0: all), and have no row. */
 enum err proof_check_strays(struct proof *proof, struct slice pattern, struct error *error);
+
+/* --- what waits: proof_waiting.c --- */
+
+/* Compares what the lists say of units that wait with the events that these are made of. */
+enum err proof_check_waiting(struct proof *proof, struct error *error);
 
 #endif

@@ -7,6 +7,7 @@
 #include "flow/pace.h"
 #include "flow/suspects.h"
 
+#define OUTSIDE_IDS     4000u                   /* at once, each with ways to the servers */
 #define SCAN_IDS        1000u                   /* that are collected at once */
 #define STRAYS_EVERY_NS (3600u * 1000000000ull) /* in the background */
 
@@ -21,8 +22,8 @@ static enum err collect_ids(struct desk_seat *seat, struct slice pattern, uint64
 {
     proof_ids_clear(ids);
     do {
-        struct age age = {0}; /* only ids are of interest */
-        enum err err = desk_scan(seat, pattern, cursor, SCAN_IDS, collect, ids, &age, error);
+        enum err err =
+            desk_scan_for_audit(seat, pattern, cursor, SCAN_IDS, collect, ids, error);
         if (err)
             return err;
         if (seat_must_stop(seat))
@@ -62,6 +63,8 @@ static enum err check_all(struct desk_seat *seat, struct desk_work *work, struct
     proof_ids_done(&ids);
     if (!err && !proof->values_only)
         err = proof_check_strays(proof, pattern, error);
+    if (!err && !proof->values_only && is_all)
+        err = proof_check_waiting(proof, error);
     return err;
 }
 
@@ -130,12 +133,15 @@ bool proof_deal_with_suspects(struct desk_seat *seat)
     return true;
 }
 
-/* Whoever asks a log and a store outside waits for them, and nobody knows what that costs them. */
-static void set_pace(struct desk *desk, uint64_t wall_ns, uint64_t cpu_ns)
+/* After a piece of `done` ids. */
+static void set_pace(struct desk *desk, uint64_t done, uint64_t wall_ns, uint64_t cpu_ns)
 {
     uint64_t every_ns = desk->options.audit_every_ms * 1000000u;
-    struct pace pace = pace_next(wall_ns, desk_has_lanes(desk) ? 0 : cpu_ns, every_ns,
-                                 desk->options.audit_batch, PROOF_PASS_IDS);
+    uint64_t ids = desk->options.audit_batch;
+    struct pace pace = desk_has_lanes(desk)
+                           ? pace_next_outside(&desk->audit_pace, wall_ns, done, every_ns, ids,
+                                               OUTSIDE_IDS)
+                           : pace_next(wall_ns, cpu_ns, every_ns, ids, PROOF_PASS_IDS);
     desk->audit_ns = env_monotonic_ns(desk->options.env) + pace.pause_ns;
     desk->audit_ids = pace.ids;
 }
@@ -163,14 +169,17 @@ void proof_audit_some(struct desk_seat *seat)
         collect_ids(seat, (struct slice){0}, &desk->audit_cursor, desk->audit_ids, &ids, &error);
     if (!err && ids.count > 0)
         err = proof_check(&proof, &ids, &error);
+    uint64_t done = ids.count;
     proof_ids_done(&ids);
     if (!err && desk->audit_cursor == 0 && env_monotonic_ns(desk->options.env) >= desk->strays_ns) {
         err = proof_check_strays(&proof, (struct slice){0}, &error);
+        if (!err)
+            err = proof_check_waiting(&proof, &error);
         desk->strays_ns = env_monotonic_ns(desk->options.env) + STRAYS_EVERY_NS;
     }
     if (err && !seat_must_stop(seat))
         message_warning("the audit could not be done reason=\"%s\"", error.text);
-    set_pace(desk, env_monotonic_ns(desk->options.env) - began_ns,
+    set_pace(desk, err ? 0 : done, env_monotonic_ns(desk->options.env) - began_ns,
              env_thread_ns(desk->options.env) - ran_ns);
     if (!err && desk->audit_cursor == 0)
         end_round(desk);

@@ -3,6 +3,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/message.h"
+
 void suspects_queue_init(struct suspects_queue *queue)
 {
     lock_init(&queue->lock);
@@ -37,6 +39,17 @@ bool suspects_queue_add(struct suspects_queue *queue, struct slice id)
         queue->count++;
     }
     lock_release(&queue->lock);
+    return adds;
+}
+
+bool suspects_queue_report(struct suspects_queue *queue, struct slice id)
+{
+    char name[128];
+    bool adds = suspects_queue_add(queue, id);
+    if (adds)
+        message_error("a row of the store is not what was written there: it is counted anew from "
+                      "the log before it is used id=%s",
+                      message_quote(name, sizeof(name), id));
     return adds;
 }
 

@@ -21,6 +21,8 @@ struct form {
     bool (*holds)(const char *folder, const char *text);
     /* Does the store take this statement, by another program? */
     bool (*takes)(const char *folder, const char *sql);
+    const char *falsify_count; /* the likes of "item" become 555, and nothing else */
+    const char *forget_sum;    /* the row of "c" loses its sum */
     void (*remove)(const char *folder); /* what is not in the folder; NULL: nothing */
 };
 
@@ -604,6 +606,85 @@ TEST(the_delta_of_what_waits_or_is_given_up_cannot_be_edited)
     assert_int_equal(store_base(rig->reader, SLICE("bad"), &sum, &discarded, &position, NULL),
                      ERR_OK);
     assert_int_equal(discarded.small, 7);
+}
+
+/* One statement would do: its state says that it is done, and it would never be so. */
+TEST(what_waits_cannot_be_made_done_by_hand)
+{
+    if (!form->takes)
+        return;
+    form->refuse(rig->folder, "bad%", "ABORT");
+    rig_add(rig, "bad", 7);
+    rig_react(rig, "bad-item", "7", "", "like");
+    rig_apply_ok(rig);
+    rig_react(rig, "bad-item", "8", "", "like");
+    rig_apply_ok(rig);
+    assert_string_equal(lives(), "bad-item {\"like\":1} PENDING 0 | bad-item {\"like\":1} "
+                                 "RETRYING 1 | bad 7 RETRYING 1");
+    assert_false(form->takes(rig->folder, "UPDATE count_events SET state=2, delta='5'"));
+    assert_false(form->takes(rig->folder, "UPDATE count_events SET state=2"));
+    assert_false(form->takes(rig->folder, "UPDATE count_events SET state=1 WHERE state=0"));
+    assert_false(form->takes(rig->folder, "UPDATE count_events SET state=3 WHERE state=1"));
+    assert_false(form->takes(rig->folder, "DELETE FROM count_events"));
+    assert_false(form->takes(rig->folder, "UPDATE waiting SET id='other'"));
+    form->accept(rig->folder);
+    rig->now_ms += 1000;
+    for (int i = 0; i < 3; i++)
+        assert_non_null(strstr(retry_due(), "success"));
+    assert_string_equal(retry_due(), "nothing");
+    assert_string_equal(rig_load(rig, "bad"), "bad value=7");
+    assert_string_equal(rig_load(rig, "bad-item"), "bad-item like=2 slices=1 like:7,8");
+}
+
+static void print_waiting(void *arg, const struct store_waiting *waiting)
+{
+    (void)arg;
+    rig_print(rig, "%s%.*s %.*s %s%s", rig->text[0] ? " | " : "", SLICE_ARGS(waiting->id),
+              SLICE_ARGS(waiting->delta), waiting->agrees ? "agrees" : "differs",
+              waiting->raw.size > 0 ? "" : " raw=none");
+}
+
+/* One at a time. */
+static const char *all_waiting(void)
+{
+    rig->text[0] = 0;
+    uint64_t cursor = 0;
+    do
+        assert_int_equal(store_waiting(rig->reader, &cursor, 1, print_waiting, NULL, NULL), ERR_OK);
+    while (cursor != 0);
+    return rig->text;
+}
+
+TEST(what_waits_is_shown_with_the_events_that_it_is_made_of)
+{
+    assert_string_equal(all_waiting(), "");
+    form->refuse(rig->folder, "bad%", "ABORT");
+    rig_add(rig, "bad", 7);
+    rig_apply_ok(rig);
+    fail_for_good();
+    rig_react(rig, "bad-item", "7", "", "like");
+    rig_apply_ok(rig);
+    assert_string_equal(all_waiting(), "bad 7 agrees | bad-item {\"like\":1} agrees");
+    if (form->takes) {
+        assert_true(form->takes(rig->folder, "UPDATE waiting SET state=0 WHERE id='bad-item'"));
+        assert_true(form->takes(rig->folder, "DELETE FROM dead_letters"));
+        assert_string_equal(all_waiting(),
+                            "bad 7 differs raw=none | bad-item {\"like\":1} differs");
+    }
+}
+
+/* Not even where it waits no more: a counter gets what was asked for, or nothing. */
+TEST(a_counter_gets_no_other_delta_than_was_asked_for)
+{
+    if (!form->takes)
+        return;
+    form->refuse(rig->folder, "bad%", "ABORT");
+    rig_add(rig, "bad", 7);
+    rig_apply_ok(rig);
+    form->accept(rig->folder);
+    assert_true(form->takes(rig->folder, "DELETE FROM waiting"));
+    assert_false(form->takes(rig->folder, "UPDATE count_events SET state=2, delta='5'"));
+    assert_string_equal(lives(), "bad 7 RETRYING 1");
 }
 
 TEST(a_letter_that_only_adds_holds_nobody_back_and_others_do)
@@ -1255,6 +1336,158 @@ TEST(bases_add_up)
     assert_int_equal(sum.small, 0);
 }
 
+static enum err base_of(const char *id)
+{
+    struct number sum = number_of(0);
+    struct number discarded = number_of(0);
+    struct log_position position;
+    enum err err = store_base(rig->reader, slice_of(id), &sum, &discarded, &position, NULL);
+    if (!err) {
+        number_done(&sum);
+        number_done(&discarded);
+    }
+    return err;
+}
+
+/* The audit believes them, and would make counts wrong by them. */
+TEST(what_a_recount_begins_with_cannot_be_changed_without_a_word)
+{
+    if (!form->takes)
+        return;
+    struct slice ids[] = {SLICE("a"), SLICE("b"), SLICE("c")};
+    struct number sums[] = {number_of(1), number_of(2), number_of(INT64_MAX)};
+    struct log_position position = {4, 0};
+    assert_int_equal(store_rebase(rig->store, ids, sums, 3, position, NULL), ERR_OK);
+    assert_false(form->takes(rig->folder, "DELETE FROM bases"));
+    assert_true(form->takes(rig->folder, "UPDATE bases SET sum=5 WHERE id='a'"));
+    assert_true(form->takes(rig->folder, "UPDATE bases SET discarded=5 WHERE id='b'"));
+    assert_true(
+        form->takes(rig->folder, "INSERT INTO bases(id, sum, discarded) VALUES('d', 5, 5)"));
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(base_of("a"), ERR_CORRUPT);
+        assert_int_equal(base_of("b"), ERR_CORRUPT);
+        assert_int_equal(base_of("d"), ERR_CORRUPT);
+        assert_int_equal(base_of("c"), ERR_OK);
+        assert_int_equal(base_of("e"), ERR_OK);
+        /* Whatever is added to them. */
+        assert_int_equal(store_rebase(rig->store, ids, sums, 3, position, NULL), ERR_OK);
+        rig_unit(rig, "b", false)->is_gone = true;
+        rig_apply_ok(rig);
+    }
+}
+
+static void note_wrong(void *arg, const struct state_target *target)
+{
+    *(bool *)arg = target->is_wrong;
+}
+
+static bool is_wrong(const char *id)
+{
+    bool wrong = false;
+    struct error error = {.text = ""};
+    if (store_load(rig->reader, slice_of(id), note_wrong, &wrong, &error))
+        fail_msg("%s", error.text);
+    return wrong;
+}
+
+static void count_wrong(void *arg, const struct state_target *target)
+{
+    *(unsigned *)arg += target->is_wrong;
+}
+
+static unsigned wrong_in_scan(void)
+{
+    unsigned count = 0;
+    uint64_t cursor = 0;
+    do
+        assert_int_equal(store_scan(rig->reader, &cursor, 100, count_wrong, &count, NULL), ERR_OK);
+    while (cursor != 0);
+    return count;
+}
+
+/* In all the ways in which a row comes to be and changes. */
+static void do_all_to_rows(void)
+{
+    rig_add(rig, "c", 5);
+    struct store_unit *unit = rig_add(rig, "settings", -7);
+    unit->has_create = true;
+    unit->create = (struct op_create){.shards = 8, .policy = POLICY_LOCAL, .has_floor = true};
+    unit->has_deadline = true;
+    unit->deadline_ms = 123456;
+    rig_react(rig, "item", "7", "", "like");
+    rig_react(rig, "item", "ann", "", "dislike");
+    rig_react(rig, "gone", "7", "", "like");
+    rig_apply_ok(rig);
+    rig_add(rig, "c", INT64_MAX);
+    rig_add(rig, "settings", 1);
+    rig_react(rig, "item", "8", "", "like");
+    rig_react(rig, "item", "7", "like", "");
+    struct store_unit *sharded = rig_unit(rig, "item", true);
+    sharded->has_create = true;
+    sharded->create = (struct op_create){.shards = 4};
+    rig_unit(rig, "gone", true)->is_gone = true;
+    rig_apply_ok(rig);
+    rig_add(rig, "c", INT64_MIN);
+    struct store_unit *later = rig_unit(rig, "settings", false);
+    later->has_deadline = true;
+    struct store_unit *anew = rig_unit(rig, "gone", true);
+    anew->is_new = true;
+    anew->incarnation = 1;
+    rig_react(rig, "gone", "8", "", "like");
+    rig_apply_ok(rig);
+}
+
+TEST(whatever_is_done_to_a_row_its_sum_fits)
+{
+    do_all_to_rows();
+    const char *const ids[] = {"c", "settings", "item", "gone"};
+    for (size_t i = 0; i < 4; i++)
+        assert_false(is_wrong(ids[i]));
+    assert_int_equal(wrong_in_scan(), 0);
+    struct number by = number_of(4);
+    struct number nothing = number_of(0);
+    assert_int_equal(store_mend(rig->store, SLICE("c"), 0, SLICE(""), &by, SLICE("x"), 1, NULL),
+                     ERR_OK);
+    assert_int_equal(
+        store_mend(rig->store, SLICE("item"), 0, SLICE("like"), &by, SLICE("x"), 1, NULL), ERR_OK);
+    assert_int_equal(
+        store_mend(rig->store, SLICE("item"), 0, SLICE(""), &nothing, SLICE("x"), 1, NULL), ERR_OK);
+    assert_int_equal(wrong_in_scan(), 0);
+    rig_reopen(rig);
+    assert_int_equal(wrong_in_scan(), 0);
+}
+
+/* A row that was wrong stays wrong, whatever is added to it, until all of it is right. */
+TEST(a_row_that_was_changed_by_hand_does_not_fit)
+{
+    struct number nothing = number_of(0);
+    if (!form->takes)
+        return;
+    do_all_to_rows();
+    assert_true(form->takes(rig->folder, "UPDATE entries SET value=555 WHERE id='c'"));
+    assert_true(form->takes(rig->folder, "UPDATE entries SET deadline_ms=555 WHERE id='settings'"));
+    assert_true(form->takes(rig->folder, form->falsify_count));
+    for (int i = 0; i < 2; i++) {
+        assert_true(is_wrong("c"));
+        assert_true(is_wrong("settings"));
+        assert_true(is_wrong("item"));
+        assert_false(is_wrong("gone"));
+        assert_int_equal(wrong_in_scan(), 3);
+        rig_add(rig, "c", 1);
+        rig_add(rig, "settings", 1)->has_deadline = true;
+        rig_react(rig, "item", "9", "", "like");
+        rig_apply_ok(rig);
+    }
+    const char *const ids[] = {"c", "settings", "item"};
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(store_mend(rig->store, slice_of(ids[i]), 0, SLICE(""), &nothing,
+                                    SLICE("x"), 1, NULL),
+                         ERR_OK);
+    assert_int_equal(wrong_in_scan(), 0);
+    assert_true(form->takes(rig->folder, form->forget_sum));
+    assert_true(is_wrong("c"));
+}
+
 /* ---- erasing ---- */
 
 TEST(an_erased_user_leaves_no_name_behind)
@@ -1468,6 +1701,9 @@ static inline int store_suite(const struct form *of)
         CASE(a_success_has_no_reason_also_when_it_was_refused_before),
         CASE(states_transitions_and_deltas_that_cannot_be_are_refused),
         CASE(the_delta_of_what_waits_or_is_given_up_cannot_be_edited),
+        CASE(what_waits_cannot_be_made_done_by_hand),
+        CASE(what_waits_is_shown_with_the_events_that_it_is_made_of),
+        CASE(a_counter_gets_no_other_delta_than_was_asked_for),
         CASE(units_of_one_id_keep_their_order),
         CASE(a_letter_that_only_adds_holds_nobody_back_and_others_do),
         CASE(what_was_discarded_goes_with_what_is_deleted),
@@ -1492,6 +1728,9 @@ static inline int store_suite(const struct form *of)
         CASE(members_are_mended_from_scratch),
         CASE(repairs_and_notes_stand_in_the_audit_trail),
         CASE(bases_add_up),
+        CASE(what_a_recount_begins_with_cannot_be_changed_without_a_word),
+        CASE(whatever_is_done_to_a_row_its_sum_fits),
+        CASE(a_row_that_was_changed_by_hand_does_not_fit),
         CASE(an_erased_user_leaves_no_name_behind),
         CASE(what_waits_loses_an_erased_user_from_its_keys_and_keeps_its_id),
         CASE(an_erased_user_who_comes_back_is_one_user),

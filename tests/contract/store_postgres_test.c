@@ -24,6 +24,8 @@ int main(void)
         .accept = postgres_accept,
         .holds = postgres_holds,
         .takes = postgres_takes,
+        .falsify_count = POSTGRES_FALSIFY_COUNT,
+        .forget_sum = POSTGRES_FORGET_SUM,
         .remove = postgres_remove,
     };
     postgres_or_skip();

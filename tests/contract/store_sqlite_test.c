@@ -21,6 +21,8 @@ int main(void)
         .accept = accept_sqlite,
         .holds = holds_sqlite,
         .takes = takes_sqlite,
+        .falsify_count = "UPDATE entries SET counts='{\"like\":555,\"dislike\":1}' WHERE id='item'",
+        .forget_sum = "UPDATE entries SET sum=NULL WHERE id='c'",
     };
     return store_suite(&sqlite);
 }

@@ -626,11 +626,15 @@ class Proof(PipelineCase):
         self.assertEqual(self.value(self.one_server, "video1/like"), 40)
 
     def change_stopped(self, statement):
-        """A row as an older Tally has left it, without a sum, so that it is loaded as it stands; and
+        """In a file as an older Tally has left it, whose rows get their sums as they stand; and
         VACUUM, so that the pages are taken over."""
         base = self.open(self.one_server)
         base.execute(statement)
         base.execute("UPDATE entries SET sum = NULL")
+        for trigger in ("bases_stay", "waiting_stay", "count_events_stay"):
+            base.execute(f"DROP TRIGGER {trigger}")
+        base.execute("ALTER TABLE bases DROP COLUMN checksum")
+        base.execute("PRAGMA user_version = 3")
         base.execute("VACUUM")
         base.close()
 

@@ -1,11 +1,14 @@
-"""store_damage.py - flipped bits in tally.db, and rows that were changed by hand: nothing that is
-answered is ever wrong, the damage is named, and one command brings the store back."""
+"""store_damage.py - flipped bits in tally.db, and rows that were changed by hand, there and in
+PostgreSQL: nothing that is answered is ever wrong, the damage is named, and one command brings the
+store back."""
 
 import os
 import random
 import sqlite3
 
+import postgres
 import tallyd
+import web
 
 COUNTERS = 3000
 PAGE = 4096
@@ -102,6 +105,71 @@ class StoreDamage(tallyd.Case):
         client = self.client(server)
         tallyd.wait_until(lambda: self.read(client, 79) is not None, 30, "it is counted anew")
         server.wait_message("is not what was written there", 5)
+
+    def test_a_row_that_was_changed_with_its_sum_taken_away_is_counted_anew(self):
+        server = self.fill()
+        server.start()
+        base = sqlite3.connect(self.path, timeout=20)
+        base.execute("UPDATE entries SET value = 555, sum = NULL WHERE id = 'counter-00079'")
+        base.commit()
+        base.close()
+        client = self.client(server)
+        tallyd.wait_until(lambda: self.read(client, 79) is not None, 30, "it is counted anew")
+
+
+class FalsifiedRows(postgres.Case):
+    """Rows of PostgreSQL that somebody has changed, by one statement each."""
+
+    def test_they_are_counted_anew_before_anybody_sees_them(self):
+        server = self.tally()
+        client = self.client(server)
+        client.pipeline([("INCRBY", f"counter-{i}", i + 100) for i in range(20)])
+        client.pipeline([("LIKE", "video1", f"user{i}") for i in range(5)])
+        self.wait_until_stored(client)
+        server.stop()
+        self.postgres.query("UPDATE entries SET value = 555 WHERE id = 'counter-3'")
+        self.postgres.query("UPDATE entries SET value = 555, checksum = NULL "
+                            "WHERE id = 'counter-4'")
+        self.postgres.query("UPDATE counts SET count = 555")
+        server.start()
+        listed = self.listed(server)
+        self.assertEqual(len(listed), 20)
+        for name, right in (("counter-3", "103"), ("counter-4", "104")):
+            self.assertIn((listed[name]["value"], "problem" in listed[name]),
+                          ((None, True), (right, False)))
+        client = self.client(server)
+        for name, right in (("counter-3", "103"), ("counter-4", "104"), ("video1/like", "5")):
+            self.wait_right(client, name, right)
+        server.wait_message("is not what was written there", 5)
+        self.assertEqual(client.call("INCR", "counter-3"), 104)
+        self.assertEqual(client.call("LIKE", "video1", "user3"), 0)
+        self.wait_value(server, "counter-3", 104)
+        self.wait_value(server, "video1/like", 5)
+        self.assertEqual(self.one(server, "SELECT count(*) FROM entries e "
+                                          "WHERE checksum <> entries_checksum(e)"), 0)
+        self.assertEqual(self.one(server, "SELECT count(*) FROM counts c "
+                                          "WHERE checksum <> counts_checksum(c)"), 0)
+
+    def listed(self, server):
+        site = web.Web(server.http_port)
+        self.addCleanup(site.close)
+        entries = {}
+        cursor = ""
+        while cursor is not None:
+            page = site.get("/v1/counters?match=counter-*" + (cursor and f"&cursor={cursor}")).json
+            entries.update((entry["id"], entry) for entry in page["counters"])
+            cursor = page["cursor"]
+        return entries
+
+    def wait_right(self, client, name, right):
+        def is_right():
+            try:
+                value = client.call("GET", name)
+            except tallyd.ReplyError:
+                return False
+            self.assertEqual(value, right)
+            return True
+        tallyd.wait_until(is_right, 60, "it is counted anew")
 
 
 if __name__ == "__main__":

@@ -296,7 +296,11 @@ static void visit_entry(void *arg, const struct desk_entry *entry)
     job->has_one = true;
     HTTP_TEXT(to, "{\"id\":");
     http_text_string(to, entry->id);
-    if (entry->is_item) {
+    if (entry->is_damaged) {
+        HTTP_TEXT(to, ",\"value\":null,\"problem\":\"/problems/");
+        http_text_add(to, slice_of(http_problems[http_problem_of(ERR_CORRUPT)].slug));
+        HTTP_TEXT(to, "\"");
+    } else if (entry->is_item) {
         write_entry_counts(job, to, entry->counts);
     } else {
         HTTP_TEXT(to, ",\"value\":");

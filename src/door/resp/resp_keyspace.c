@@ -124,7 +124,7 @@ static void list_any(void *arg, const struct desk_entry *entry)
 {
     struct list_job *job = arg;
     uint32_t kinds_seen = 0;
-    for (unsigned i = 0; entry->is_item && i < job->listing.kinds->count; i++)
+    for (unsigned i = 0; entry->counts && i < job->listing.kinds->count; i++)
         kinds_seen |= (uint32_t)(entry->counts[i] > 0) << i;
     list(&job->listing, entry->id, entry->is_item, kinds_seen);
     job->met++;

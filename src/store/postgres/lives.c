@@ -177,14 +177,16 @@ static enum err write_success(struct postgres_store *store, struct life *life, i
     if (err)
         return err;
     assert(action == LIFECYCLE_APPLY);
+    err = remove_waiting(store, life->row, error);
+    if (err)
+        return err;
     postgres_delta_done(store, &store->scratch.works[0]);
     pg_args(pg);
     pg_arg_int(pg, life->row);
     pg_arg_int(pg, life->state);
     pg_arg_time(pg, now_ms);
     pg_arg_text(pg, buffer_slice(&store->delta));
-    err = pg_query(pg, SQL_LIFE_DONE, error);
-    return err ? err : remove_waiting(store, life->row, error);
+    return pg_query(pg, SQL_LIFE_DONE, error);
 }
 
 static enum err write_wait(struct postgres_store *store, struct life *life, const char *reason,
@@ -193,14 +195,16 @@ static enum err write_wait(struct postgres_store *store, struct life *life, cons
     struct pg *pg = &store->pg;
     life->retry_count++;
     int64_t next_ms = now_ms + lifecycle_delay_ms(life->retry_count);
+    enum err err = set_waiting(store, life, next_ms, error);
+    if (err)
+        return err;
     pg_args(pg);
     pg_arg_int(pg, life->row);
     pg_arg_int(pg, life->state);
     pg_arg_int(pg, life->retry_count);
     pg_arg_time(pg, next_ms);
     pg_arg_text(pg, slice_of(reason));
-    enum err err = pg_query(pg, SQL_LIFE_WAIT, error);
-    return err ? err : set_waiting(store, life, next_ms, error);
+    return pg_query(pg, SQL_LIFE_WAIT, error);
 }
 
 /* The letter is the row of its life, and its raw events move there. */
@@ -213,6 +217,8 @@ static enum err write_failure(struct postgres_store *store, struct life *life, c
     pg_arg_text(pg, slice_of(reason));
     pg_arg_time(pg, now_ms);
     enum err err = pg_query(pg, SQL_LETTER_FROM_LIFE, error);
+    if (!err)
+        err = set_waiting(store, life, 0, error);
     if (err)
         return err;
     pg_args(pg);
@@ -221,8 +227,6 @@ static enum err write_failure(struct postgres_store *store, struct life *life, c
     pg_arg_time(pg, now_ms);
     pg_arg_text(pg, slice_of(reason));
     err = pg_query(pg, SQL_LIFE_FAIL, error);
-    if (!err)
-        err = set_waiting(store, life, 0, error);
     return err ? err : set_raw(store, life->row, (struct slice){NULL, 0}, error);
 }
 
@@ -384,13 +388,14 @@ static enum err redrive_letter(struct postgres_store *store, const struct letter
     if (err)
         return err;
     assert(action == LIFECYCLE_RESTART);
+    err = set_waiting(store, &life, now_ms, error);
+    if (err)
+        return err;
     pg_args(pg);
     pg_arg_int(pg, life.row);
     pg_arg_int(pg, life.state);
     pg_arg_time(pg, now_ms);
     err = pg_query(pg, SQL_LIFE_REDRIVE, error);
-    if (!err)
-        err = set_waiting(store, &life, now_ms, error);
     if (!err)
         err = set_raw(store, life.row, letter->raw, error);
     if (!err)
@@ -458,14 +463,15 @@ static enum err discard_life(struct postgres_store *store, const struct letter *
         return err;
     assert(action == LIFECYCLE_GIVE_UP);
     err = add_discarded(store, letter, error);
+    if (!err)
+        err = remove_waiting(store, life.row, error);
     if (err)
         return err;
     pg_args(pg);
     pg_arg_int(pg, life.row);
     pg_arg_int(pg, life.state);
     pg_arg_time(pg, now_ms);
-    err = pg_query(pg, SQL_LIFE_DISCARD, error);
-    return err ? err : remove_waiting(store, life.row, error);
+    return pg_query(pg, SQL_LIFE_DISCARD, error);
 }
 
 static enum err discard_letter(struct postgres_store *store, const struct letter *letter,

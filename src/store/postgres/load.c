@@ -27,12 +27,14 @@ static enum err read_counts(struct pg *pg, int at, struct load_row *row, struct 
     return ERR_OK;
 }
 
+/* What makes no sense in a row that is wrong anyway is nothing: it is counted anew. */
 static enum err read_columns(struct pg *pg, int at, struct load_row *row, struct error *error)
 {
     struct state_target *target = &row->target;
     target->is_item = pg_int(pg, at, TARGET_TYPE) == ENTRY_ITEM;
     target->incarnation = (uint32_t)pg_int(pg, at, TARGET_INCARNATION);
     target->written_ms = pg_time(pg, at, TARGET_UPDATED);
+    target->is_wrong = !pg_bool(pg, at, TARGET_FITS);
     bool is_wrong = settings_parse(pg_slice(pg, at, TARGET_SETTINGS), &target->create) != ERR_OK;
     if (target->is_item) {
         target->slices = (uint32_t)pg_int(pg, at, TARGET_SLICES);
@@ -40,7 +42,11 @@ static enum err read_columns(struct pg *pg, int at, struct load_row *row, struct
         target->deadline_ms = pg_int(pg, at, TARGET_DEADLINE);
         is_wrong |= pg_number(pg, at, TARGET_VALUE, &target->value) != ERR_OK;
     }
-    if (is_wrong)
+    if (is_wrong && target->is_wrong) {
+        (void)settings_parse(SLICE(""), &target->create);
+        number_done(&target->value);
+        target->value = number_of(0);
+    } else if (is_wrong)
         return error_set(error, ERR_CORRUPT,
                          "entries.number %lld: its value or settings make no sense",
                          (long long)row->number);

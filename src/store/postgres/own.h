@@ -335,6 +335,8 @@ enum err postgres_past(struct store_reader *base, struct slice item, struct slic
                        struct error *error);
 enum err postgres_audits(struct store_reader *base, uint64_t *cursor, uint32_t limit,
                          store_audit_fn *visit, void *arg, struct error *error);
+enum err postgres_waiting(struct store_reader *base, uint64_t *cursor, uint32_t limit,
+                          store_waiting_fn *visit, void *arg, struct error *error);
 enum err postgres_base(struct store_reader *base, struct slice id, struct number *ret_sum,
                        struct number *ret_discarded, struct log_position *ret_position,
                        struct error *error);

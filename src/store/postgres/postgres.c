@@ -400,6 +400,7 @@ static const struct store_ops postgres_ops = {
     .letter = postgres_letter,
     .past = postgres_past,
     .audits = postgres_audits,
+    .waiting = postgres_waiting,
     .base = postgres_base,
     .inspect = postgres_inspect,
     .stats = postgres_stats,

@@ -326,6 +326,9 @@ static enum err read_base(struct postgres_reader *reader, void *arg, struct erro
     *call->ret_sum = *call->ret_discarded = number_of(0);
     if (pg_is_null(pg, 0, 2))
         return ERR_OK;
+    if (!pg_bool(pg, 0, 4))
+        return error_set(error, ERR_CORRUPT, "bases: the row of %.*s is not what was written there",
+                         SLICE_ARGS(call->id));
     if (!pg_number(pg, 0, 2, call->ret_sum) && !pg_number(pg, 0, 3, call->ret_discarded))
         return ERR_OK;
     number_done(call->ret_sum);
@@ -339,4 +342,45 @@ enum err postgres_base(struct store_reader *base, struct slice id, struct number
 {
     struct base call = {id, ret_sum, ret_discarded, ret_position};
     return postgres_read_once(postgres_reader_of(base), read_base, &call, error);
+}
+
+/* ---- what waits, for the audit ---- */
+
+struct waiting {
+    uint64_t *cursor;
+    uint32_t limit;
+    store_waiting_fn *visit;
+    void *arg;
+};
+
+static enum err list_waiting(struct postgres_reader *reader, void *arg, struct error *error)
+{
+    struct waiting *call = arg;
+    struct pg *pg = &reader->pg;
+    pg_args(pg);
+    pg_arg_int(pg, (int64_t)*call->cursor);
+    pg_arg_int(pg, call->limit);
+    enum err err = postgres_reader_query(reader, SQL_READ_WAITING_FROM, error);
+    if (err)
+        return err;
+    int rows = pg_rows(pg);
+    for (int at = 0; at < rows; at++) {
+        struct store_waiting waiting = {
+            .id = pg_text(pg, at, 2),
+            .delta = pg_slice(pg, at, 3),
+            .raw = pg_slice(pg, at, 4),
+            .agrees = pg_bool(pg, at, 5),
+        };
+        stores_copy_event_id(pg_slice(pg, at, 1), waiting.event_id);
+        call->visit(call->arg, &waiting);
+    }
+    *call->cursor = (uint32_t)rows < call->limit ? 0 : (uint64_t)pg_int(pg, rows - 1, 0);
+    return ERR_OK;
+}
+
+enum err postgres_waiting(struct store_reader *base, uint64_t *cursor, uint32_t limit,
+                          store_waiting_fn *visit, void *arg, struct error *error)
+{
+    struct waiting call = {cursor, limit, visit, arg};
+    return postgres_read_once(postgres_reader_of(base), list_waiting, &call, error);
 }

@@ -188,6 +188,47 @@ static const char *const steps[] = {
     "    USING ERRCODE = 'check_violation'; END $$;"
     "CREATE TRIGGER dead_letters_stay BEFORE UPDATE OF event_id, id, delta ON dead_letters"
     "  FOR EACH ROW EXECUTE FUNCTION dead_letters_stay();",
+    /* 6: a state moves together with its row in `waiting`, which goes first; the delta of a counter
+     * is what was asked for, or nothing, and that of what is done or waits stays. What a recount
+     * begins with has a sum */
+    "CREATE OR REPLACE FUNCTION count_events_move() RETURNS trigger LANGUAGE plpgsql"
+    "  SET search_path FROM CURRENT AS $$ BEGIN"
+    "  IF NEW.state <> OLD.state THEN"
+    "    IF (OLD.state, NEW.state) NOT IN ((0, 1), (0, 2), (1, 2), (1, 3), (3, 1), (3, 4))"
+    "      OR (SELECT w.state FROM waiting w WHERE w.row = NEW.row) IS DISTINCT FROM"
+    "        NULLIF(NULLIF(NEW.state, 2), 4) THEN"
+    "      RAISE EXCEPTION 'count_events: there is no such transition'"
+    "        USING ERRCODE = 'check_violation'; END IF; END IF;"
+    "  IF (NEW.row, NEW.event_id, NEW.id, NEW.events) IS DISTINCT FROM"
+    "      (OLD.row, OLD.event_id, OLD.id, OLD.events)"
+    "    OR (NEW.delta IS DISTINCT FROM OLD.delta AND (OLD.state IN (2, 4) OR NEW.state <> 2"
+    "      OR (left(OLD.delta, 1) <> '{' AND NEW.delta IS DISTINCT FROM '0'))) THEN"
+    "    RAISE EXCEPTION 'count_events: what a unit does, does not change'"
+    "      USING ERRCODE = 'check_violation'; END IF;"
+    "  RETURN NEW; END $$;"
+    "CREATE FUNCTION what_waits_stays() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+    "  RAISE EXCEPTION '%: what is not done stays', TG_TABLE_NAME"
+    "    USING ERRCODE = 'check_violation'; END $$;"
+    "CREATE TRIGGER count_events_stay BEFORE DELETE ON count_events FOR EACH ROW"
+    "  WHEN (OLD.state IN (0, 1, 3)) EXECUTE FUNCTION what_waits_stays();"
+    "CREATE TRIGGER waiting_stay BEFORE UPDATE OF row, event_id, id, adds_only ON waiting"
+    "  FOR EACH ROW EXECUTE FUNCTION what_waits_stays();"
+    "ALTER TABLE bases ADD COLUMN checksum bigint;"
+    "UPDATE bases SET checksum = " SQL_BASE_CHECKSUM("id", "sum", "discarded") ";"
+    "CREATE FUNCTION bases_stay() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+    "  RAISE EXCEPTION 'bases: what a recount begins with stays'"
+    "    USING ERRCODE = 'check_violation'; END $$;"
+    "CREATE TRIGGER bases_stay BEFORE DELETE ON bases FOR EACH ROW EXECUTE FUNCTION bases_stay();",
+    /* 7: a sum over what hot state is loaded from (sql_sums.h), and what it is, for whoever has put
+     * a row right by hand */
+    "ALTER TABLE entries ADD COLUMN checksum bigint;"
+    "ALTER TABLE counts ADD COLUMN checksum bigint;"
+    "UPDATE entries e SET checksum = " SQL_ENTRY_SUM_OF("e") " WHERE type <> 2;"
+    "UPDATE counts SET checksum = " SQL_COUNT_SUM("item", "kind", "count") ";"
+    "CREATE FUNCTION entries_checksum(e entries) RETURNS bigint LANGUAGE sql STABLE AS"
+    "  $$ SELECT " SQL_ENTRY_SUM_OF("e") " $$;"
+    "CREATE FUNCTION counts_checksum(c counts) RETURNS bigint LANGUAGE sql STABLE AS"
+    "  $$ SELECT " SQL_COUNT_SUM("c.item", "c.kind", "c.count") " $$;",
 };
 #define STEP_COUNT ((int)(sizeof(steps) / sizeof(steps[0])))
 

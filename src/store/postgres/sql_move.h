@@ -3,6 +3,8 @@
 #ifndef STORE_POSTGRES_SQL_MOVE_H
 #define STORE_POSTGRES_SQL_MOVE_H
 
+#include "store/postgres/sql_sums.h"
+
 /* clang-format off */
 #define SQL_MOVE(X) \
     /* who writes */ \
@@ -30,13 +32,14 @@
       "    $4::int8[], $5::timestamptz[], $6::text[], $7::text[], $8::int8[], $9::text[], " \
       "    $10::int8[], $11::int8[]) b(number, id, type, incarnation, updated, value, counts, " \
       "    slices, settings, deadline_ms, first_row)), " \
-      "  c AS (INSERT INTO counts(item, kind, count, updated) " \
-      "    SELECT b.number, k.number, j.value::int8, b.updated FROM b " \
+      "  c AS (INSERT INTO counts(item, kind, count, updated, checksum) " \
+      "    SELECT b.number, k.number, j.value::int8, b.updated, " \
+      SQL_COUNT_SUM("b.number", "k.number", "j.value") " FROM b " \
       "    CROSS JOIN LATERAL json_each_text(b.counts::json) j JOIN kinds k ON k.name = j.key " \
       "    WHERE b.type = 1) " \
       "INSERT INTO entries(number, id, type, incarnation, updated, value, slices, settings, " \
-      "  deadline_ms, first_row) SELECT number, id, type, incarnation, updated, value::numeric, " \
-      "  slices, settings, deadline_ms, first_row FROM b") \
+      "  deadline_ms, first_row, checksum) SELECT number, id, type, incarnation, updated, " \
+      "  value::numeric, slices, settings, deadline_ms, first_row, " SQL_ENTRY_SUM_OF("b") " FROM b") \
     X(SQL_FILL_REACTIONS, \
       "INSERT INTO reactions(item, user_id, kind, slice, time) " \
       "SELECT b.item, b.user_id, b.kind, b.slice, COALESCE(s.time, e.updated) " \
@@ -58,7 +61,8 @@
       "  $2::uuid[], $3::text[], $4::text[], $5::text[], $6::bytea[], $7::int8[], $8::int8[], " \
       "  $9::int8[], $10::timestamptz[], $11::timestamptz[]) b") \
     X(SQL_FILL_BASES, \
-      "INSERT INTO bases(id, sum, discarded) SELECT id, sum::numeric, discarded::numeric " \
+      "INSERT INTO bases(id, sum, discarded, checksum) SELECT id, sum::numeric, discarded::numeric, " \
+      SQL_BASE_CHECKSUM("id", "sum::numeric", "discarded::numeric") " " \
       "FROM unnest($1::text[], $2::text[], $3::text[]) b(id, sum, discarded)") \
     X(SQL_FILL_AUDITS, \
       "INSERT INTO audit_trail(time, what, id, text) " \

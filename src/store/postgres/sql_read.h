@@ -2,17 +2,23 @@
 #ifndef STORE_POSTGRES_SQL_READ_H
 #define STORE_POSTGRES_SQL_READ_H
 
+#include "store/postgres/sql_sums.h"
+
 /* How far every origin is, of the same moment as the rest of a statement: all sequences, and behind
  * them all times. */
 #define SQL_SEQUENCES                                                                          \
     "(SELECT array_agg(sequence ORDER BY origin) || array_agg(applied_ms ORDER BY origin) AS " \
     "sequences FROM origins) o"
 
-/* The counts of an item in two arrays, and when the last of them was changed. */
+/* The counts of an item in two arrays, when the last of them was changed, and whether they are what
+ * was written there. */
 #define SQL_COUNTS                                                                   \
     "LATERAL (SELECT array_agg(kind::bigint ORDER BY kind) AS kinds, "               \
-    "array_agg(count ORDER BY kind) AS counts, max(updated) AS updated FROM counts " \
-    "WHERE item = e.number) c"
+    "array_agg(count ORDER BY kind) AS counts, max(updated) AS updated, "            \
+    "bool_and(COALESCE(checksum = " SQL_COUNT_SUM("item", "kind", "count")           \
+    ", false)) AS fit FROM counts WHERE item = e.number) c"
+/* Is all of it what was written there? */
+#define SQL_FITS "(" SQL_ENTRY_FITS("e") " AND COALESCE(c.fit, true))"
 
 /* Numbers that are names before users with names, and both sorted. */
 #define SQL_MEMBER_SORT  "r.kind, r.user_id < 0, abs(r.user_id)"
@@ -34,14 +40,14 @@
     X(SQL_READ_TARGET,                                                                             \
       "SELECT o.sequences, w.waits, e.number, e.type, e.incarnation, "                             \
       "GREATEST(e.updated, c.updated), e.value::text, e.slices, e.settings, e.deadline_ms, "       \
-      "c.kinds, c.counts, e.members FROM " SQL_SEQUENCES " CROSS JOIN "                            \
+      "c.kinds, c.counts, " SQL_FITS ", e.members FROM " SQL_SEQUENCES " CROSS JOIN "                            \
       "(SELECT EXISTS(SELECT 1 FROM waiting WHERE id = $1::text) AS waits) w "                     \
       "LEFT JOIN entries e ON e.id = $1::text AND e.type <> 2 LEFT JOIN " SQL_COUNTS " ON true")   \
     X(SQL_READ_TARGETS,                                                                            \
       "SELECT CASE WHEN i.place = 1 THEN o.sequences END, "                                        \
       "EXISTS(SELECT 1 FROM waiting WHERE id = i.id), e.number, e.type, e.incarnation, "           \
       "GREATEST(e.updated, c.updated), e.value::text, e.slices, e.settings, e.deadline_ms, "       \
-      "c.kinds, c.counts FROM unnest($1::text[]) WITH ORDINALITY i(id, place) "                    \
+      "c.kinds, c.counts, " SQL_FITS " FROM unnest($1::text[]) WITH ORDINALITY i(id, place) "                    \
       "CROSS JOIN " SQL_SEQUENCES " LEFT JOIN entries e ON e.id = i.id AND e.type <> 2 "           \
       "LEFT JOIN " SQL_COUNTS " ON true ORDER BY i.place")                                         \
     X(SQL_READ_WHOLES, "SELECT r.kind, r.user_id, NULL, i.place FROM " SQL_WHOLES                  \
@@ -85,7 +91,7 @@
     X(SQL_READ_WAITING_IDS, "SELECT DISTINCT id FROM waiting")                                     \
     X(SQL_READ_SCAN,                                                                               \
       "SELECT e.number, e.id, e.type, e.incarnation, GREATEST(e.updated, c.updated), "             \
-      "e.value::text, e.slices, e.settings, e.deadline_ms, c.kinds, c.counts FROM "                \
+      "e.value::text, e.slices, e.settings, e.deadline_ms, c.kinds, c.counts, " SQL_FITS " FROM "  \
       "(SELECT * FROM entries WHERE number > $1::bigint ORDER BY number LIMIT $2::bigint) e "      \
       "LEFT JOIN " SQL_COUNTS " ON e.type = 1 ORDER BY e.number")                                  \
     /* The limit keeps it to one look at the index for each item. */                               \
@@ -114,6 +120,13 @@
     X(SQL_READ_LIVES_WAITING,                                                                      \
       "SELECT " SQL_LIFE " FROM waiting w JOIN count_events c ON c.row = w.row "                   \
       "WHERE w.row < $1::bigint ORDER BY w.row DESC LIMIT $2::bigint")                             \
+    X(SQL_READ_WAITING_FROM,                                                                       \
+      "SELECT w.row, w.event_id, w.id, c.delta, CASE WHEN w.state = 3 THEN d.raw ELSE w.raw END, " \
+      "(c.event_id, c.id, c.state) IS NOT DISTINCT FROM (w.event_id, w.id, w.state) AND "          \
+      "(w.state <> 3 OR (d.id, d.delta) IS NOT DISTINCT FROM (c.id, c.delta)) FROM waiting w "     \
+      "LEFT JOIN count_events c ON c.row = w.row "                                                 \
+      "LEFT JOIN dead_letters d ON w.state = 3 AND d.event_id = w.event_id "                       \
+      "WHERE w.row > $1::bigint ORDER BY w.row LIMIT $2::bigint")                                  \
     X(SQL_READ_LETTERS, "SELECT " SQL_LETTER " FROM dead_letters WHERE row < $1::bigint "          \
                         "ORDER BY row DESC LIMIT $2::bigint")                                      \
     X(SQL_READ_LETTER, "SELECT " SQL_LETTER " FROM dead_letters WHERE event_id = $1::uuid")        \
@@ -130,8 +143,9 @@
     X(SQL_READ_AUDITS, "SELECT row, time, what, id, text FROM audit_trail WHERE row < $1::bigint " \
                        "ORDER BY row DESC LIMIT $2::bigint")                                       \
     X(SQL_READ_BASE,                                                                               \
-      "SELECT p.base_segment, p.base_position, b.sum::text, b.discarded::text FROM progress p "    \
-      "LEFT JOIN bases b ON b.id = $1::text")                                                      \
+      "SELECT p.base_segment, p.base_position, b.sum::text, b.discarded::text, "                   \
+      "COALESCE(b.checksum = " SQL_BASE_CHECKSUM("b.id", "b.sum", "b.discarded") ", false) "       \
+      "FROM progress p LEFT JOIN bases b ON b.id = $1::text")                                      \
     /* figures */                                                                                  \
     X(SQL_STATS_WAITING, "SELECT count(*) FILTER (WHERE state = 0), count(*) FILTER (WHERE "       \
                          "state = 1), (SELECT count(*) FROM dead_letters) FROM waiting")           \
@@ -167,24 +181,39 @@
     X(SQL_TEND_MENDED, "SELECT pg_advisory_unlock(x'54414c59'::int, 2)")                           \
     X(SQL_TEND_AUDIT, "INSERT INTO audit_trail(time, what, id, text) "                             \
                       "VALUES($1::timestamptz, $2::text, $3::text, $4::text)")                     \
-    X(SQL_TEND_MEND_VALUE, "UPDATE entries SET value = COALESCE(value, 0) + ($2::text)::numeric "  \
-                           "WHERE number = $1::bigint")                                            \
+    X(SQL_TEND_MEND_VALUE,                                                                         \
+      "UPDATE entries e SET value = COALESCE(e.value, 0) + ($2::text)::numeric, checksum = "       \
+      SQL_ENTRY_SUM("e.id", "e.type", "e.incarnation", "e.slices", "e.settings", "e.deadline_ms",  \
+                    "COALESCE(e.value, 0) + ($2::text)::numeric")                                  \
+      " WHERE number = $1::bigint")                                                                \
     X(SQL_TEND_MEND_COUNT,                                                                         \
-      "INSERT INTO counts(item, kind, count, updated) SELECT $1::bigint, $2::bigint, $3::bigint, " \
-      "updated FROM entries WHERE number = $1::bigint ON CONFLICT (item, kind) "                   \
-      "DO UPDATE SET count = counts.count + EXCLUDED.count")                                       \
+      "INSERT INTO counts AS c(item, kind, count, updated, checksum) "                             \
+      "SELECT $1::bigint, $2::bigint, $3::bigint, updated, "                                       \
+      SQL_COUNT_SUM("$1::bigint", "$2::bigint", "$3::bigint")                                      \
+      " FROM entries WHERE number = $1::bigint ON CONFLICT (item, kind) DO UPDATE "                \
+      "SET count = c.count + EXCLUDED.count, checksum = "                                          \
+      SQL_SUM_ADD("c.checksum", "EXCLUDED.count"))                                                 \
+    /* All of it is right: it gets the sums of what stands there. */                               \
+    X(SQL_TEND_SUM_ANEW,                                                                           \
+      "WITH c AS (UPDATE counts SET checksum = " SQL_COUNT_SUM("item", "kind", "count")            \
+      " WHERE item = $1::bigint) UPDATE entries e SET checksum = " SQL_ENTRY_SUM_OF("e")           \
+      " WHERE number = $1::bigint")                                                                \
     X(SQL_TEND_MAKE,                                                                               \
-      "INSERT INTO entries(id, type, incarnation, updated, value, slices, settings, deadline_ms) " \
-      "VALUES($1::text, $2::bigint, $3::bigint, $4::timestamptz, ($5::text)::numeric, "            \
-      "$6::bigint, $7::text, $8::bigint) ON CONFLICT (id) DO UPDATE SET type = EXCLUDED.type, "    \
+      "INSERT INTO entries(id, type, incarnation, updated, value, slices, settings, deadline_ms, " \
+      "checksum) VALUES($1::text, $2::bigint, $3::bigint, $4::timestamptz, ($5::text)::numeric, "  \
+      "$6::bigint, $7::text, $8::bigint, "                                                         \
+      SQL_ENTRY_SUM("$1::text", "$2::bigint", "$3::bigint", "$6::bigint", "$7::text",              \
+                    "$8::bigint", "($5::text)") ") ON CONFLICT (id) DO UPDATE SET type = EXCLUDED.type, "    \
       "incarnation = EXCLUDED.incarnation, updated = EXCLUDED.updated, value = EXCLUDED.value, "   \
       "slices = EXCLUDED.slices, settings = EXCLUDED.settings, deadline_ms = "                     \
-      "EXCLUDED.deadline_ms, members = NULL WHERE entries.type = 2 RETURNING number")              \
+      "EXCLUDED.deadline_ms, members = NULL, checksum = EXCLUDED.checksum WHERE entries.type = 2 RETURNING number")              \
     /* bases */                                                                                    \
     X(SQL_TEND_BASE_ADD,                                                                           \
-      "INSERT INTO bases VALUES($1::text, ($2::text)::numeric, ($3::text)::numeric) "              \
-      "ON CONFLICT (id) DO UPDATE SET sum = bases.sum + EXCLUDED.sum, "                            \
-      "discarded = bases.discarded + EXCLUDED.discarded")                                          \
+      "INSERT INTO bases AS b VALUES($1::text, ($2::text)::numeric, ($3::text)::numeric, "         \
+      SQL_BASE_CHECKSUM("$1::text", "($2::text)::numeric", "($3::text)::numeric") ") "             \
+      "ON CONFLICT (id) DO UPDATE SET sum = b.sum + EXCLUDED.sum, "                                \
+      "discarded = b.discarded + EXCLUDED.discarded, checksum = "                                  \
+      SQL_BASE_CHECKSUM_THEN("b.sum + EXCLUDED.sum", "b.discarded + EXCLUDED.discarded"))          \
     X(SQL_TEND_BASE_SET, "UPDATE progress SET base_segment = $1::bigint, base_position = "         \
                          "$2::bigint")                                                             \
     /* erasing */                                                                                  \

@@ -3,6 +3,8 @@
 #ifndef STORE_POSTGRES_SQL_WRITE_H
 #define STORE_POSTGRES_SQL_WRITE_H
 
+#include "store/postgres/sql_sums.h"
+
 /* clang-format off */
 #define SQL_WRITE(X) \
     /* how far it is */ \
@@ -58,7 +60,8 @@
       "HAVING NOT EXISTS (SELECT 1 FROM kinds WHERE name = $1::text)") \
     /* counters and items */ \
     X(SQL_COUNTERS_ADD, \
-      "UPDATE entries e SET value = e.value + b.value::numeric, updated = b.updated " \
+      "UPDATE entries e SET value = e.value + b.value::numeric, updated = b.updated, " \
+      "checksum = " SQL_SUM_ADD("e.checksum", "b.value") " " \
       "FROM unnest($1::text[], $2::int8[], $3::timestamptz[], $4::text[]) WITH ORDINALITY " \
       "  b(id, incarnation, updated, value, n) " \
       "WHERE e.id = b.id AND e.type = 0 AND e.incarnation = b.incarnation RETURNING b.n") \
@@ -75,47 +78,59 @@
       "FROM unnest($1::text[]) WITH ORDINALITY b(id, n) JOIN entries e ON e.id = b.id " \
       "ORDER BY b.n FOR NO KEY UPDATE OF e") \
     X(SQL_ITEMS_ADD, \
-      "INSERT INTO entries(id, type, incarnation, updated, slices, settings) " \
-      "SELECT id, 1, incarnation, updated, slices, NULLIF(settings, '') " \
+      "INSERT INTO entries(id, type, incarnation, updated, slices, settings, checksum) " \
+      "SELECT id, 1, incarnation, updated, slices, NULLIF(settings, ''), " \
+      SQL_ENTRY_SUM("id", "1", "incarnation", "slices", "settings", "''", "NULL") " " \
       "FROM unnest($1::text[], $2::int8[], $3::timestamptz[], $4::int8[], $5::text[]) " \
       "  b(id, incarnation, updated, slices, settings) " \
       "RETURNING number, id") \
     X(SQL_ITEMS_SET, \
-      "UPDATE entries e SET type = 1, incarnation = b.incarnation, " \
-      "updated = COALESCE(b.updated, e.updated), slices = b.slices, " \
-      "settings = CASE WHEN b.settings IS NULL THEN e.settings " \
-      "  ELSE NULLIF(b.settings, '') END, " \
-      "value = NULL, deadline_ms = NULL, members = CASE WHEN b.anew THEN NULL ELSE e.members END " \
-      "FROM unnest($1::int8[], $2::int8[], $3::timestamptz[], $4::int8[], $5::text[], " \
-      "  $6::bool[]) b(number, incarnation, updated, slices, settings, anew) " \
-      "WHERE e.number = b.number") \
+      "UPDATE entries e SET type = 1, incarnation = n.incarnation, updated = n.updated, " \
+      "slices = n.slices, settings = n.settings, value = NULL, deadline_ms = NULL, " \
+      "members = CASE WHEN n.anew THEN NULL ELSE e.members END, " \
+      "checksum = CASE WHEN n.fits THEN " \
+      SQL_ENTRY_SUM("n.id", "1", "n.incarnation", "n.slices", "n.settings", "''", "NULL") \
+      " ELSE " SQL_SUM_WRONG " END FROM (SELECT o.number, o.id, b.incarnation, " \
+      "  COALESCE(b.updated, o.updated) AS updated, b.slices, CASE WHEN b.settings IS NULL " \
+      "    THEN o.settings ELSE NULLIF(b.settings, '') END AS settings, " \
+      "  b.anew, b.anew OR " SQL_ENTRY_FITS("o") " AS fits " \
+      "  FROM unnest($1::int8[], $2::int8[], $3::timestamptz[], $4::int8[], $5::text[], " \
+      "    $6::bool[]) b(number, incarnation, updated, slices, settings, anew) " \
+      "  JOIN entries o ON o.number = b.number) n WHERE e.number = n.number") \
     X(SQL_COUNTERS_MAKE, \
-      "INSERT INTO entries(id, type, incarnation, updated, value, settings, deadline_ms) " \
-      "SELECT id, 0, incarnation, updated, value::numeric, NULLIF(settings, ''), NULLIF(deadline_ms, 0) " \
+      "INSERT INTO entries(id, type, incarnation, updated, value, settings, deadline_ms, checksum) " \
+      "SELECT id, 0, incarnation, updated, value::numeric, NULLIF(settings, ''), " \
+      "  NULLIF(deadline_ms, 0), " \
+      SQL_ENTRY_SUM("id", "0", "incarnation", "''", "settings", "NULLIF(deadline_ms, 0)", "value") " " \
       "FROM unnest($1::text[], $2::int8[], $3::timestamptz[], $4::text[], $5::text[], " \
       "  $6::int8[]) b(id, incarnation, updated, value, settings, deadline_ms)") \
     X(SQL_COUNTERS_PLAIN, \
-      "INSERT INTO entries(id, type, incarnation, updated, value) " \
-      "SELECT id, 0, incarnation, updated, value::numeric " \
+      "INSERT INTO entries(id, type, incarnation, updated, value, checksum) " \
+      "SELECT id, 0, incarnation, updated, value::numeric, " \
+      SQL_ENTRY_SUM("id", "0", "incarnation", "''", "''", "''", "value") " " \
       "FROM unnest($1::text[], $2::int8[], $3::timestamptz[], $4::text[]) " \
       "  b(id, incarnation, updated, value)") \
     X(SQL_COUNTERS_SET, \
-      "UPDATE entries e SET type = 0, incarnation = b.incarnation, " \
-      "updated = COALESCE(b.updated, e.updated), " \
-      "value = CASE WHEN b.anew THEN b.value::numeric ELSE e.value + b.value::numeric END, " \
-      "settings = CASE WHEN b.anew OR b.settings IS NOT NULL THEN NULLIF(b.settings, '') " \
-      "  ELSE e.settings END, " \
-      "deadline_ms = CASE WHEN b.deadline_ms IS NOT NULL THEN NULLIF(b.deadline_ms, 0) " \
-      "  WHEN b.anew THEN NULL ELSE e.deadline_ms END, " \
-      "slices = NULL, members = NULL " \
-      "FROM unnest($1::int8[], $2::int8[], $3::timestamptz[], $4::text[], $5::text[], " \
-      "  $6::int8[], $7::bool[]) " \
-      "  b(number, incarnation, updated, value, settings, deadline_ms, anew) " \
-      "WHERE e.number = b.number") \
+      "UPDATE entries e SET type = 0, incarnation = n.incarnation, updated = n.updated, " \
+      "value = n.value, settings = n.settings, deadline_ms = n.deadline_ms, " \
+      "slices = NULL, members = NULL, checksum = CASE WHEN n.fits THEN " \
+      SQL_ENTRY_SUM("n.id", "0", "n.incarnation", "''", "n.settings", "n.deadline_ms", "n.value") \
+      " ELSE " SQL_SUM_WRONG " END FROM (SELECT o.number, o.id, b.incarnation, " \
+      "  COALESCE(b.updated, o.updated) AS updated, " \
+      "  CASE WHEN b.anew THEN b.value::numeric ELSE o.value + b.value::numeric END AS value, " \
+      "  CASE WHEN b.anew OR b.settings IS NOT NULL THEN NULLIF(b.settings, '') " \
+      "    ELSE o.settings END AS settings, " \
+      "  CASE WHEN b.deadline_ms IS NOT NULL THEN NULLIF(b.deadline_ms, 0) " \
+      "    WHEN b.anew THEN NULL ELSE o.deadline_ms END AS deadline_ms, " \
+      "  b.anew OR " SQL_ENTRY_FITS("o") " AS fits " \
+      "  FROM unnest($1::int8[], $2::int8[], $3::timestamptz[], $4::text[], $5::text[], " \
+      "    $6::int8[], $7::bool[]) " \
+      "    b(number, incarnation, updated, value, settings, deadline_ms, anew) " \
+      "  JOIN entries o ON o.number = b.number) n WHERE e.number = n.number") \
     X(SQL_COUNTERS_REMOVE, "DELETE FROM entries WHERE number = ANY($1::int8[])") \
     X(SQL_ITEMS_BURY, \
       "UPDATE entries e SET type = 2, incarnation = b.incarnation, updated = b.updated, " \
-      "slices = NULL, settings = NULL, members = NULL " \
+      "slices = NULL, settings = NULL, members = NULL, checksum = NULL " \
       "FROM unnest($1::int8[], $2::int8[], $3::timestamptz[]) b(number, incarnation, updated) " \
       "WHERE e.number = b.number") \
     X(SQL_ITEMS_END, \
@@ -127,17 +142,20 @@
     X(SQL_REACTIONS_WIPE, "DELETE FROM reactions WHERE item = ANY($1::int8[])") \
     X(SQL_MEMBERS_WIPE, "DELETE FROM members WHERE item = ANY($1::int8[])") \
     X(SQL_COUNTS_ADD, \
-      "UPDATE counts c SET count = c.count + b.count, updated = GREATEST(c.updated, b.updated) " \
+      "UPDATE counts c SET count = c.count + b.count, updated = GREATEST(c.updated, b.updated), " \
+      "checksum = " SQL_SUM_ADD("c.checksum", "b.count") " " \
       "FROM unnest($1::int8[], $2::int8[], $3::int8[], $4::timestamptz[]) WITH ORDINALITY " \
       "  b(item, kind, count, updated, n) WHERE c.item = b.item AND c.kind = b.kind " \
       "RETURNING b.n") \
     X(SQL_COUNTS_MAKE, \
-      "INSERT INTO counts(item, kind, count, updated) SELECT item, kind, count, updated " \
+      "INSERT INTO counts(item, kind, count, updated, checksum) SELECT item, kind, count, updated, " \
+      SQL_COUNT_SUM("item", "kind", "count") " " \
       "FROM unnest($1::int8[], $2::int8[], $3::int8[], $4::timestamptz[]) " \
       "  b(item, kind, count, updated)") \
     /* Forgets what was discarded of a counter, or of all kinds of an item. */ \
     X(SQL_BASES_FORGET, \
-      "UPDATE bases SET discarded = 0 WHERE discarded <> 0 AND id = ANY($1::text[])") \
+      "UPDATE bases b SET discarded = 0, checksum = " SQL_BASE_CHECKSUM_THEN("b.sum", "0::numeric") \
+      " WHERE discarded <> 0 AND id = ANY($1::text[])") \
     /* members as rows */ \
     X(SQL_REACT, \
       "WITH b AS MATERIALIZED (SELECT * FROM unnest($1::int8[], $2::int8[], $3::int8[], " \

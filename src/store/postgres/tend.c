@@ -204,6 +204,14 @@ static enum err mend_count(struct postgres_store *store, const struct entry *ent
     return add_to_count(store, entry->number, kind, by->small, error);
 }
 
+static enum err sum_anew(struct postgres_store *store, const struct entry *entry,
+                         struct error *error)
+{
+    pg_args(&store->pg);
+    pg_arg_int(&store->pg, entry->number);
+    return pg_query(&store->pg, SQL_TEND_SUM_ANEW, error);
+}
+
 static enum err mend(struct postgres_store *store, void *arg, struct error *error)
 {
     const struct mend *call = arg;
@@ -211,7 +219,10 @@ static enum err mend(struct postgres_store *store, void *arg, struct error *erro
     enum err err = lock_live(store, call->id, &entry, error);
     if (!err && entry.incarnation != call->incarnation)
         err = ERR_BUSY;
-    if (!err)
+    bool is_nothing = call->kind.size == 0 && !call->by->big && call->by->small == 0;
+    if (!err && is_nothing)
+        err = sum_anew(store, &entry, error);
+    else if (!err)
         err = call->kind.size > 0 ? mend_count(store, &entry, call->kind, call->by, error)
                                   : mend_value(store, &entry, call->by, error);
     return err ? err : end_mend(store, call, error);

@@ -241,7 +241,8 @@ enum {
     SCAN_SETTINGS,
     SCAN_DEADLINE,
     SCAN_KINDS,
-    SCAN_COUNTS
+    SCAN_COUNTS,
+    SCAN_FITS
 };
 
 struct scan_counts {
@@ -286,17 +287,18 @@ static enum err visit_target(struct postgres_reader *reader, int row, store_targ
         .incarnation = (uint32_t)pg_int(pg, row, SCAN_INCARNATION),
         .written_ms = pg_time(pg, row, SCAN_UPDATED),
         .slices = 1,
+        .is_wrong = !pg_bool(pg, row, SCAN_FITS),
     };
     enum err err = ERR_OK;
-    if (settings_parse(pg_slice(pg, row, SCAN_SETTINGS), &target.create))
-        return scan_wrong(pg_int(pg, row, 0), error);
+    bool is_wrong = settings_parse(pg_slice(pg, row, SCAN_SETTINGS), &target.create) != ERR_OK;
     if (target.is_item) {
         err = fill_counts(reader, row, &counts, &target, error);
     } else {
         target.deadline_ms = pg_int(pg, row, SCAN_DEADLINE);
-        if (pg_number(pg, row, SCAN_VALUE, &target.value))
-            err = scan_wrong(pg_int(pg, row, 0), error);
+        is_wrong |= pg_number(pg, row, SCAN_VALUE, &target.value) != ERR_OK;
     }
+    if (!err && is_wrong && !target.is_wrong) /* else nobody is told what stands there */
+        err = scan_wrong(pg_int(pg, row, 0), error);
     if (!err)
         visit(arg, &target);
     number_done(&target.value);

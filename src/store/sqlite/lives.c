@@ -291,32 +291,32 @@ static enum err write_success(struct sqlite_store *store, struct life *life, int
     if (err)
         return err;
     assert(action == LIFECYCLE_APPLY);
-    sqlite3_stmt *statement = db_take(&store->db, SQL_LIFE_DONE, error);
+    err = waiting_remove(store, life->row, error);
+    sqlite3_stmt *statement = err ? NULL : db_take(&store->db, SQL_LIFE_DONE, error);
     if (!statement)
-        return ERR_UNAVAILABLE;
+        return err ? err : ERR_UNAVAILABLE;
     db_bind_int(statement, 1, life->row);
     db_bind_int(statement, 2, life->state);
     db_bind_int(statement, 3, now_ms);
     delta_bind(statement, 4, buffer_slice(&store->delta));
-    err = db_run(&store->db, statement, error);
-    return err ? err : waiting_remove(store, life->row, error);
+    return db_run(&store->db, statement, error);
 }
 
 static enum err write_wait(struct sqlite_store *store, struct life *life, const char *reason,
                            int64_t now_ms, struct error *error)
 {
-    sqlite3_stmt *statement = db_take(&store->db, SQL_LIFE_WAIT, error);
-    if (!statement)
-        return ERR_UNAVAILABLE;
     life->retry_count++;
     int64_t next_ms = now_ms + lifecycle_delay_ms(life->retry_count);
+    enum err err = waiting_set(store, life->row, life->state, next_ms, error);
+    sqlite3_stmt *statement = err ? NULL : db_take(&store->db, SQL_LIFE_WAIT, error);
+    if (!statement)
+        return err ? err : ERR_UNAVAILABLE;
     db_bind_int(statement, 1, life->row);
     db_bind_int(statement, 2, life->state);
     db_bind_int(statement, 3, life->retry_count);
     db_bind_int(statement, 4, next_ms);
     db_bind_text(statement, 5, slice_of(reason));
-    enum err err = db_run(&store->db, statement, error);
-    return err ? err : waiting_set(store, life->row, life->state, next_ms, error);
+    return db_run(&store->db, statement, error);
 }
 
 /* The letter is the row of its life, and its raw events move there. */
@@ -339,18 +339,16 @@ static enum err write_failure(struct sqlite_store *store, struct life *life,
                               const struct store_unit *unit, int64_t now_ms, struct error *error)
 {
     enum err err = add_letter(store, life, unit->reason, now_ms, error);
-    if (err)
-        return err;
-    sqlite3_stmt *statement = db_take(&store->db, SQL_LIFE_FAIL, error);
+    if (!err)
+        err = waiting_set(store, life->row, life->state, 0, error);
+    sqlite3_stmt *statement = err ? NULL : db_take(&store->db, SQL_LIFE_FAIL, error);
     if (!statement)
-        return ERR_UNAVAILABLE;
+        return err ? err : ERR_UNAVAILABLE;
     db_bind_int(statement, 1, life->row);
     db_bind_int(statement, 2, life->state);
     db_bind_int(statement, 3, now_ms);
     db_bind_text(statement, 4, slice_of(unit->reason));
     err = db_run(&store->db, statement, error);
-    if (!err)
-        err = waiting_set(store, life->row, life->state, 0, error);
     return err ? err : waiting_set_raw(store, life->row, (struct slice){NULL, 0}, error);
 }
 
@@ -498,16 +496,15 @@ static enum err redrive_letter(struct sqlite_store *store, const struct letter *
     if (err)
         return err;
     assert(action == LIFECYCLE_RESTART);
-    sqlite3_stmt *statement = db_take(&store->db, SQL_LIFE_REDRIVE, error);
+    err = waiting_set(store, life.row, life.state, now_ms, error);
+    sqlite3_stmt *statement = err ? NULL : db_take(&store->db, SQL_LIFE_REDRIVE, error);
     if (!statement)
-        return ERR_UNAVAILABLE;
+        return err ? err : ERR_UNAVAILABLE;
     db_bind_int(statement, 1, life.row);
     db_bind_int(statement, 2, life.state);
     db_bind_int(statement, 3, 0);
     db_bind_int(statement, 4, now_ms);
     err = db_run(&store->db, statement, error);
-    if (!err)
-        err = waiting_set(store, life.row, life.state, now_ms, error);
     if (!err)
         err = waiting_set_raw(store, life.row, letter->raw, error);
     if (!err)
@@ -565,14 +562,15 @@ static enum err discard_life(struct sqlite_store *store, const struct letter *le
     (void)buffer_append(&store->delta, text, (size_t)sqlite3_column_bytes(statement, 3));
     sqlite3_reset(statement);
     err = add_discarded(store, letter, buffer_slice(&store->delta), error);
+    if (!err)
+        err = waiting_remove(store, life.row, error);
     statement = err ? NULL : db_take(&store->db, SQL_LIFE_DISCARD, error);
     if (!statement)
         return err ? err : ERR_UNAVAILABLE;
     db_bind_int(statement, 1, life.row);
     db_bind_int(statement, 2, life.state);
     db_bind_int(statement, 3, now_ms);
-    err = db_run(&store->db, statement, error);
-    return err ? err : waiting_remove(store, life.row, error);
+    return db_run(&store->db, statement, error);
 }
 
 static enum err discard_letter(struct sqlite_store *store, const struct letter *letter,

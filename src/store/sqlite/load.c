@@ -233,6 +233,45 @@ static enum err read_counts(struct sqlite_reader *reader, const struct entry *en
     return ERR_OK;
 }
 
+/* Are there rows for just those slices that have members? What is in them is looked at when they
+ * are loaded. */
+static enum err check_slices(struct sqlite_reader *reader, const struct entry *entry,
+                             bool *ret_is_wrong, struct error *error)
+{
+    struct slice_sums sums;
+    *ret_is_wrong = !slice_sums_read(entry->members, &sums);
+    sqlite3_stmt *statement = db_take(reader->db, SQL_MEMBERS_PLACES, error);
+    if (!statement)
+        return ERR_UNAVAILABLE;
+    int64_t first = entry->number * (int64_t)STATE_SLICES;
+    db_bind_int(statement, 1, first);
+    db_bind_int(statement, 2, first + (int64_t)STATE_SLICES - 1);
+    enum err err;
+    while (!(err = db_step(reader->db, statement, error))) {
+        uint32_t *sum = &sums.of[db_int(statement, 0) - first];
+        *ret_is_wrong |= *sum == 0;
+        *sum = 0;
+    }
+    for (unsigned slice = 0; slice < STATE_SLICES; slice++)
+        *ret_is_wrong |= sums.of[slice] != 0;
+    return err == ERR_NOT_FOUND ? ERR_OK : err;
+}
+
+/* With a whole item come its members; of a large one they are only looked for. */
+static enum err fill_members(struct sqlite_reader *reader, const struct entry *entry,
+                             struct state_target *target, struct error *error)
+{
+    if (entry->slices != 1) {
+        bool is_wrong = false;
+        enum err err = check_slices(reader, entry, &is_wrong, error);
+        target->is_wrong |= is_wrong;
+        return err;
+    }
+    enum err err =
+        read_members(reader, entry->members, entry->number, &target->member_count, error);
+    return err == ERR_CORRUPT && entry->is_wrong ? ERR_OK : err;
+}
+
 /* What makes no sense in a row whose sum is wrong anyway is nothing: whoever is told that it is
  * wrong counts it anew. */
 static enum err fill_target(struct sqlite_reader *reader, sqlite3_stmt *statement,
@@ -269,9 +308,7 @@ static enum err fill_target(struct sqlite_reader *reader, sqlite3_stmt *statemen
     target->kind_count = counts->count;
     target->slices = entry.slices;
     target->members = reader->groups;
-    if (!with_members || entry.slices != 1)
-        return ERR_OK;
-    return read_members(reader, entry.members, entry.number, &target->member_count, error);
+    return with_members ? fill_members(reader, &entry, target, error) : ERR_OK;
 }
 
 /* ERR_NOT_FOUND; else the statement stands on the row of a live id. */
@@ -351,6 +388,8 @@ static enum err load_slice(struct sqlite_reader *reader, struct slice item, uint
     entry_read(statement, &entry);
     int64_t place = entry.number * (int64_t)STATE_SLICES + slice;
     int64_t number = entry.number;
+    struct slice_sums sums;
+    bool has_sums = slice_sums_read(entry.members, &sums);
     sqlite3_reset(statement);
     if (entry.type != ENTRY_ITEM || entry.slices != STATE_SLICES)
         return ERR_NOT_FOUND;
@@ -363,7 +402,12 @@ static enum err load_slice(struct sqlite_reader *reader, struct slice item, uint
         return err;
     size_t count = 0;
     bool empty = err == ERR_NOT_FOUND;
-    err = empty ? ERR_OK : read_members(reader, db_slice(statement, 0), number, &count, error);
+    struct slice sets = empty ? (struct slice){NULL, 0} : db_slice(statement, 0);
+    if (!has_sums || sums.of[slice] != sums_of_slice(place, sets))
+        err = error_set(error, ERR_CORRUPT,
+                        "members.place %lld: it is not what was written there", (long long)place);
+    else
+        err = empty ? ERR_OK : read_members(reader, sets, number, &count, error);
     if (!err)
         visit(arg, reader->groups, count, reader->events.events, reader->events.count);
     sqlite3_reset(statement);
@@ -654,28 +698,48 @@ enum err sqlite_items_of(struct store_reader *base, struct slice user, uint64_t 
 
 /* ---- the audit ---- */
 
-/* Counts the members of an item one by one, by kind. */
+/* Of a large item: are its slices what was written there? Then they are counted, and else
+ * *ret_is_wrong. */
+static enum err count_slices(struct sqlite_reader *reader, const struct entry *entry,
+                             int64_t counts[SETS_KINDS], bool *ret_is_wrong, struct error *error)
+{
+    int64_t all = 0;
+    struct slice_sums sums;
+    bool is_wrong = !slice_sums_read(entry->members, &sums);
+    sqlite3_stmt *statement = db_take(reader->db, SQL_MEMBERS_ALL, error);
+    if (!statement)
+        return ERR_UNAVAILABLE;
+    int64_t first = entry->number * (int64_t)STATE_SLICES;
+    db_bind_int(statement, 1, first);
+    db_bind_int(statement, 2, first + (int64_t)STATE_SLICES - 1);
+    enum err err;
+    while (!(err = db_step(reader->db, statement, error))) {
+        int64_t place = db_int(statement, 0);
+        struct slice sets = db_slice(statement, 1);
+        uint32_t *sum = &sums.of[place - first];
+        is_wrong |= *sum != sums_of_slice(place, sets) || sets_count(sets, counts, &all);
+        *sum = 0;
+    }
+    for (unsigned slice = 0; slice < STATE_SLICES; slice++)
+        is_wrong |= sums.of[slice] != 0;
+    *ret_is_wrong = is_wrong;
+    return err == ERR_NOT_FOUND ? ERR_OK : err;
+}
+
+/* Counts the members of an item one by one, by kind. No number of them is right where they are not
+ * what was written there: they are made anew. */
 static enum err count_members(struct sqlite_reader *reader, const struct entry *entry,
                               int64_t counts[SETS_KINDS], struct error *error)
 {
     int64_t all = 0;
-    enum err err = ERR_OK;
-    if (entry->slices == 1) {
-        err = sets_count(entry->members, counts, &all);
-    } else {
-        sqlite3_stmt *statement = db_take(reader->db, SQL_MEMBERS_ALL, error);
-        if (!statement)
-            return ERR_UNAVAILABLE;
-        int64_t first = entry->number * (int64_t)STATE_SLICES;
-        db_bind_int(statement, 1, first);
-        db_bind_int(statement, 2, first + (int64_t)STATE_SLICES - 1);
-        enum err stepped;
-        while (!err && !(stepped = db_step(reader->db, statement, error)))
-            err = sets_count(db_slice(statement, 1), counts, &all);
-        sqlite3_reset(statement);
-        if (!err && stepped != ERR_NOT_FOUND)
-            return stepped;
+    bool is_wrong = false;
+    if (entry->slices != 1) {
+        enum err err = count_slices(reader, entry, counts, &is_wrong, error);
+        for (unsigned kind = 0; is_wrong && kind < SETS_KINDS; kind++)
+            counts[kind] = -1;
+        return err;
     }
+    enum err err = sets_count(entry->members, counts, &all);
     return err ? error_set(error, ERR_CORRUPT, "entries.number %lld: its members are damaged",
                            (long long)entry->number)
                : ERR_OK;

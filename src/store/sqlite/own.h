@@ -3,6 +3,7 @@
  *   sqlite.c   opening, transactions, how far it is, figures
  *   apply.c    a batch: users, units, keys, poison, mark
  *   unit.c     what one unit does to its row, its members and the history
+ *   sums.c     checksums of rows
  *   keys.c     idempotency keys, and the index by their hashes
  *   users.c    numbers of named users, and the index from name to number
  *   lives.c    units that wait: retries, dead letters
@@ -29,6 +30,7 @@
 #include "store/sqlite/db.h"
 #include "store/sqlite/ids.h"
 #include "store/sqlite/sqlite.h"
+#include "store/sqlite/sums.h"
 
 enum entry_type { ENTRY_COUNTER, ENTRY_ITEM, ENTRY_GONE };
 
@@ -50,7 +52,7 @@ struct entry {
     uint32_t slices;
     struct slice settings;
     int64_t deadline_ms;
-    struct slice members;
+    struct slice members; /* of an item in one slice; of a large one, the sums of its slices */
     bool
         is_wrong; /* its sum is not that of what stands there, and will not be until it is mended */
 };
@@ -114,6 +116,8 @@ struct sqlite_store {
     struct unit_place *places;
     size_t place_capacity;
     struct sets_list list;
+    struct slice_sums slice_sums; /* of the large item at hand */
+    unsigned char slice_sum_bytes[SLICE_SUMS_BYTES];
     struct buffer sets;
     struct buffer text;
     struct buffer digits;
@@ -321,6 +325,8 @@ enum err sqlite_past(struct store_reader *base, struct slice item, struct slice 
                      struct error *error);
 enum err sqlite_audits(struct store_reader *base, uint64_t *cursor, uint32_t limit,
                        store_audit_fn *visit, void *arg, struct error *error);
+enum err sqlite_waiting(struct store_reader *base, uint64_t *cursor, uint32_t limit,
+                        store_waiting_fn *visit, void *arg, struct error *error);
 enum err sqlite_base(struct store_reader *base, struct slice id, struct number *ret_sum,
                      struct number *ret_discarded, struct log_position *ret_position,
                      struct error *error);

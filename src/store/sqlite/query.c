@@ -329,3 +329,34 @@ enum err sqlite_audits(struct store_reader *base, uint64_t *cursor, uint32_t lim
     }
     return end_walk(reader, err, seen, limit, audit.row, cursor);
 }
+
+/* ---- what waits, for the audit ---- */
+
+enum err sqlite_waiting(struct store_reader *base, uint64_t *cursor, uint32_t limit,
+                        store_waiting_fn *visit, void *arg, struct error *error)
+{
+    struct sqlite_reader *reader = reader_of(base);
+    enum err err = reader_begin(reader, error);
+    if (err)
+        return err;
+    sqlite3_stmt *statement = db_take(reader->db, SQL_WAITING_FROM, error);
+    if (!statement)
+        return reader_end(reader, ERR_UNAVAILABLE);
+    db_bind_int(statement, 1, (int64_t)*cursor);
+    db_bind_int(statement, 2, limit);
+    uint32_t seen = 0;
+    uint64_t row = 0;
+    while (!(err = db_step(reader->db, statement, error))) {
+        struct store_waiting waiting = {
+            .id = db_slice(statement, 2),
+            .delta = text_of(statement, 3),
+            .raw = db_slice(statement, 4),
+            .agrees = db_int(statement, 5) != 0,
+        };
+        stores_copy_event_id(db_slice(statement, 1), waiting.event_id);
+        row = (uint64_t)db_int(statement, 0);
+        seen++;
+        visit(arg, &waiting);
+    }
+    return end_walk(reader, err, seen, limit, row, cursor);
+}

@@ -2,6 +2,8 @@
 
 #include <stdio.h>
 
+#include "store/sqlite/sums.h"
+
 /* Steps are never changed once they were released: a new version is a new step. */
 /* As the doors print it. */
 #define UUID_TEXT                                                                       \
@@ -169,7 +171,7 @@ static const char *const steps[] = {
     "  FROM dead_letters;"
     "CREATE VIEW positions(origin, sequence, incarnation) AS SELECT * FROM origins;",
     /* 2: a sum over what hot state is loaded from, and states that there are */
-    "ALTER TABLE entries ADD COLUMN sum INTEGER;" /* NULL: from before there were sums */
+    "ALTER TABLE entries ADD COLUMN sum INTEGER;"
     COUNT_EVENTS_ARE_CHECKED,
     /* 3: a delta is written when its unit is added, and when it is applied; what is given up is
      * taken off the count by it, and the audit believes that */
@@ -180,8 +182,34 @@ static const char *const steps[] = {
     "  BEGIN SELECT RAISE(ABORT, 'count_events: what a unit does, does not change'); END;"
     "CREATE TRIGGER dead_letters_stay BEFORE UPDATE OF event_id, id, delta ON dead_letters"
     "  BEGIN SELECT RAISE(ABORT, 'dead_letters: what a unit does, does not change'); END;",
+    /* 4: a state moves together with its row in `waiting`, which goes first; the delta of a counter
+     * is what was asked for, or nothing, and that of what is done or waits stays. What a recount
+     * begins with has a sum, and so has every row of `entries`: sums_add_all() */
+    "DROP TRIGGER count_events_move;"
+    "CREATE TRIGGER count_events_move BEFORE UPDATE OF state ON count_events"
+    "  WHEN NOT (typeof(NEW.state) = 'integer' AND CASE OLD.state"
+    "    WHEN 0 THEN NEW.state IN (1, 2) WHEN 1 THEN NEW.state IN (1, 2, 3)"
+    "    WHEN 3 THEN NEW.state IN (1, 4) ELSE 0 END"
+    "    AND (SELECT state FROM waiting WHERE row = NEW.row) IS"
+    "      CASE WHEN NEW.state IN (2, 4) THEN NULL ELSE NEW.state END)"
+    "  BEGIN SELECT RAISE(ABORT, 'count_events: there is no such transition'); END;"
+    "DROP TRIGGER count_events_done;"
+    "CREATE TRIGGER count_events_done BEFORE UPDATE OF row, event_id, id, delta, events"
+    "  ON count_events WHEN OLD.state IN (2, 4) OR NEW.state <> 2 OR"
+    "    (NEW.row, NEW.event_id, NEW.id, NEW.events) IS NOT"
+    "      (OLD.row, OLD.event_id, OLD.id, OLD.events) OR"
+    "    (substr(OLD.delta, 1, 1) <> '{' AND NEW.delta IS NOT OLD.delta AND NEW.delta IS NOT 0)"
+    "  BEGIN SELECT RAISE(ABORT, 'count_events: what a unit does, does not change'); END;"
+    "CREATE TRIGGER count_events_stay BEFORE DELETE ON count_events WHEN OLD.state IN (0, 1, 3)"
+    "  BEGIN SELECT RAISE(ABORT, 'count_events: what is not done stays'); END;"
+    "CREATE TRIGGER waiting_stay BEFORE UPDATE OF row, event_id, id, adds_only ON waiting"
+    "  BEGIN SELECT RAISE(ABORT, 'waiting: what a unit does, does not change'); END;"
+    "ALTER TABLE bases ADD COLUMN checksum INTEGER;"
+    "CREATE TRIGGER bases_stay BEFORE DELETE ON bases"
+    "  BEGIN SELECT RAISE(ABORT, 'bases: what a recount begins with stays'); END;",
 };
-#define STEP_COUNT ((int)(sizeof(steps) / sizeof(steps[0])))
+#define STEP_COUNT      ((int)(sizeof(steps) / sizeof(steps[0])))
+#define VERSION_OF_SUMS 4 /* from here on every row has one */
 
 int schema_version(void)
 {
@@ -230,6 +258,8 @@ enum err schema_prepare(struct db *db, struct error *error)
     err = db_execute(db, "BEGIN IMMEDIATE", error);
     for (int64_t step = version; !err && step < STEP_COUNT; step++)
         err = db_execute(db, steps[step], error);
+    if (!err && version < VERSION_OF_SUMS)
+        err = sums_add_all(db, error);
     char stamp[128];
     snprintf(stamp, sizeof(stamp), "PRAGMA application_id=%d; PRAGMA user_version=%d; COMMIT",
              SCHEMA_APPLICATION_ID, STEP_COUNT);

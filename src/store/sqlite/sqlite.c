@@ -643,6 +643,7 @@ static const struct store_ops sqlite_ops = {
     .letter = sqlite_letter,
     .past = sqlite_past,
     .audits = sqlite_audits,
+    .waiting = sqlite_waiting,
     .base = sqlite_base,
     .inspect = sqlite_inspect,
     .stats = sqlite_stats,

@@ -18,7 +18,7 @@
                         "FROM history")                                                            \
     X(SQL_DUMP_ENTRIES, "SELECT number, id, type, incarnation, updated_ms, value, counts, "        \
                         "slices, settings, nullif(deadline_ms, 0), first_row FROM entries")        \
-    X(SQL_DUMP_MEMBERS, "SELECT number, NULL, members FROM entries WHERE type=1 AND "              \
+    X(SQL_DUMP_MEMBERS, "SELECT number, NULL, members FROM entries WHERE type=1 AND slices=1 AND " \
                         "length(members)>0 UNION ALL "                                             \
                         "SELECT place >> 6, place & 63, members FROM members")                     \
     X(SQL_DUMP_LIVES, "SELECT row, event_id, id, delta, state, retry_count, events, created_ms, "  \
@@ -55,11 +55,13 @@
     X(SQL_ENTRY_SET, "UPDATE entries SET type=?2, incarnation=?3, updated_ms=?4, value=?5, "       \
                      "counts=?6, slices=?7, settings=?8, deadline_ms=?9, members=?10, sum=?11 "    \
                      "WHERE number=?1")                                                            \
+    X(SQL_ENTRY_SUM_SET, "UPDATE entries SET members=?2, sum=?3 WHERE number=?1")                  \
     X(SQL_ENTRY_REMOVE, "DELETE FROM entries WHERE number=?1")                                     \
     X(SQL_ENTRY_ANEW, "UPDATE entries SET first_row="                                              \
                       "(SELECT ifnull(max(row), 0) + 1 FROM history) WHERE number=?1")             \
     X(SQL_MEMBERS, "SELECT members FROM members WHERE place=?1")                                   \
     X(SQL_MEMBERS_ALL, "SELECT place, members FROM members WHERE place BETWEEN ?1 AND ?2")         \
+    X(SQL_MEMBERS_PLACES, "SELECT place FROM members WHERE place BETWEEN ?1 AND ?2")               \
     X(SQL_MEMBERS_SET, "INSERT OR REPLACE INTO members VALUES(?1, ?2)")                            \
     X(SQL_MEMBERS_REMOVE, "DELETE FROM members WHERE place=?1")                                    \
     X(SQL_MEMBERS_REMOVE_ALL, "DELETE FROM members WHERE place BETWEEN ?1 AND ?2")                 \
@@ -122,6 +124,13 @@
                       "FROM count_events WHERE state IN (2, 4) ORDER BY row LIMIT ?2)) "           \
                       "AND created_ms<?1 AND row<(SELECT max(row) FROM count_events) AND "         \
                       "state IN (2, 4)")                                                           \
+    X(SQL_WAITING_FROM,                                                                            \
+      "SELECT w.row, w.event_id, w.id, c.delta, CASE WHEN w.state=3 THEN d.raw ELSE w.raw END, "   \
+      "(c.event_id, c.id, c.state) IS (w.event_id, w.id, w.state) AND "                            \
+      "(w.state<>3 OR (d.id, d.delta) IS (c.id, c.delta)) FROM waiting w "                         \
+      "LEFT JOIN count_events c ON c.row=w.row "                                                   \
+      "LEFT JOIN dead_letters d ON w.state=3 AND d.event_id=w.event_id "                           \
+      "WHERE w.row>?1 ORDER BY w.row LIMIT ?2")                                                    \
     X(SQL_WAITING_ADD, "INSERT INTO waiting VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)")                   \
     X(SQL_WAITING_SET, "UPDATE waiting SET state=?2, next_ms=?3 WHERE row=?1")                     \
     X(SQL_WAITING_REMOVE, "DELETE FROM waiting WHERE row=?1")                                      \
@@ -170,9 +179,11 @@
     X(SQL_RAW_SET, "UPDATE waiting SET raw=?2 WHERE row=?1")                                       \
     X(SQL_LETTER_RAWS, "SELECT row, raw FROM dead_letters WHERE raw NOT NULL")                     \
     X(SQL_LETTER_RAW_SET, "UPDATE dead_letters SET raw=?2 WHERE row=?1")                           \
-    X(SQL_BASE_OF, "SELECT sum, discarded FROM bases WHERE id=?1")                                 \
-    X(SQL_BASE_PUT, "INSERT OR REPLACE INTO bases VALUES(?1, ?2, ?3)")                             \
-    X(SQL_BASE_FORGET, "UPDATE bases SET discarded=0 WHERE id=?1 AND discarded<>0")                \
+    X(SQL_BASE_OF, "SELECT sum, discarded, checksum FROM bases WHERE id=?1")                       \
+    X(SQL_BASE_PUT, "INSERT INTO bases VALUES(?1, ?2, ?3, ?4) ON CONFLICT(id) DO UPDATE SET "      \
+                    "sum=excluded.sum, discarded=excluded.discarded, checksum=excluded.checksum")  \
+    X(SQL_BASE_WITHOUT_SUM, "SELECT id, sum, discarded FROM bases WHERE checksum IS NULL LIMIT 1") \
+    X(SQL_BASE_CHECKSUM_SET, "UPDATE bases SET checksum=?2 WHERE id=?1")                           \
     X(SQL_AUDIT_ADD, "INSERT INTO audit_trail VALUES(NULL, ?1, ?2, ?3, ?4)")                       \
     X(SQL_AUDITS_BACK, "SELECT row, time_ms, what, id, text FROM audit_trail WHERE row<?1 "        \
                        "ORDER BY row DESC LIMIT ?2")

@@ -1,6 +1,7 @@
 /* What keeps the file small, right and discreet: thinning, mending, bases, erasing. */
 #include <string.h>
 
+#include "base/decimal.h"
 #include "base/hash.h"
 #include "core/raw.h"
 #include "core/user.h"
@@ -24,10 +25,20 @@ enum err audit_add(struct sqlite_store *store, int64_t time_ms, struct slice wha
     return db_run(&store->db, statement, error);
 }
 
+static bool is_wrong_base(sqlite3_stmt *statement, struct slice id)
+{
+    char sum[DECIMAL_SIZE_MAX];
+    char discarded[DECIMAL_SIZE_MAX];
+    return sqlite3_column_type(statement, 2) == SQLITE_NULL ||
+           db_int(statement, 2) != sums_of_base(id, sums_digits(statement, 0, sum),
+                                                sums_digits(statement, 1, discarded));
+}
+
 static enum err read_base(struct db *db, struct slice id, struct number *ret_sum,
-                          struct number *ret_discarded, struct error *error)
+                          struct number *ret_discarded, bool *ret_is_wrong, struct error *error)
 {
     *ret_sum = *ret_discarded = number_of(0);
+    *ret_is_wrong = false;
     sqlite3_stmt *statement = db_take(db, SQL_BASE_OF, error);
     if (!statement)
         return ERR_UNAVAILABLE;
@@ -37,13 +48,36 @@ static enum err read_base(struct db *db, struct slice id, struct number *ret_sum
         return ERR_OK;
     if (err)
         return err;
+    *ret_is_wrong = is_wrong_base(statement, id);
     err = db_number(statement, 0, ret_sum);
     if (!err)
         err = db_number(statement, 1, ret_discarded);
     sqlite3_reset(statement);
-    return err ? error_set(error, ERR_CORRUPT, "bases: the row of %.*s holds no numbers",
-                           SLICE_ARGS(id))
-               : ERR_OK;
+    if (!err || *ret_is_wrong) /* nobody counts on what is wrong */
+        return ERR_OK;
+    return error_set(error, ERR_CORRUPT, "bases: the row of %.*s holds no numbers",
+                     SLICE_ARGS(id));
+}
+
+/* One that was wrong stays wrong, whatever is added to it. */
+static enum err write_base(struct sqlite_store *store, struct slice id, const struct number *sum,
+                           const struct number *discarded, bool is_wrong, struct error *error)
+{
+    sqlite3_stmt *statement = db_take(&store->db, SQL_BASE_PUT, error);
+    if (!statement)
+        return ERR_UNAVAILABLE;
+    struct buffer *digits = &store->digits;
+    digits->size = 0;
+    (void)number_format(sum, digits);
+    size_t size = digits->size;
+    (void)number_format(discarded, digits);
+    int64_t checksum = sums_of_base(id, (struct slice){digits->data, size},
+                                    (struct slice){digits->data + size, digits->size - size});
+    db_bind_int(statement, 4, is_wrong ? ~checksum : checksum);
+    db_bind_text(statement, 1, id);
+    db_bind_number(statement, 2, sum, digits);
+    db_bind_number(statement, 3, discarded, &store->text);
+    return db_run(&store->db, statement, error);
 }
 
 enum err base_add(struct sqlite_store *store, struct slice id, const struct number *sum,
@@ -51,30 +85,30 @@ enum err base_add(struct sqlite_store *store, struct slice id, const struct numb
 {
     struct number sum_now;
     struct number discarded_now;
-    enum err err = read_base(&store->db, id, &sum_now, &discarded_now, error);
-    if (err)
-        return err;
-    number_add(&sum_now, sum);
-    number_add(&discarded_now, discarded);
-    sqlite3_stmt *statement = db_take(&store->db, SQL_BASE_PUT, error);
-    if (statement) {
-        db_bind_text(statement, 1, id);
-        db_bind_number(statement, 2, &sum_now, &store->digits);
-        db_bind_number(statement, 3, &discarded_now, &store->text);
-        err = db_run(&store->db, statement, error);
+    bool is_wrong;
+    enum err err = read_base(&store->db, id, &sum_now, &discarded_now, &is_wrong, error);
+    if (!err) {
+        number_add(&sum_now, sum);
+        number_add(&discarded_now, discarded);
+        err = write_base(store, id, &sum_now, &discarded_now, is_wrong, error);
     }
     number_done(&sum_now);
     number_done(&discarded_now);
-    return statement ? err : ERR_UNAVAILABLE;
+    return err;
 }
 
 static enum err forget_discarded(struct sqlite_store *store, struct slice id, struct error *error)
 {
-    sqlite3_stmt *statement = db_take(&store->db, SQL_BASE_FORGET, error);
-    if (!statement)
-        return ERR_UNAVAILABLE;
-    db_bind_text(statement, 1, id);
-    return db_run(&store->db, statement, error);
+    struct number sum;
+    struct number discarded;
+    struct number zero = number_of(0);
+    bool is_wrong;
+    enum err err = read_base(&store->db, id, &sum, &discarded, &is_wrong, error);
+    if (!err && number_compare(&discarded, &zero) != 0)
+        err = write_base(store, id, &sum, &zero, is_wrong, error);
+    number_done(&sum);
+    number_done(&discarded);
+    return err;
 }
 
 enum err base_forget_discarded(struct sqlite_store *store, struct slice id, struct error *error)
@@ -372,9 +406,17 @@ enum err sqlite_base(struct store_reader *base, struct slice id, struct number *
         return err;
     struct state_mark mark;
     uint32_t indexed;
+    bool is_wrong = false;
     err = store_read_mark(reader->db, &mark, &indexed, ret_position, error);
     if (!err)
-        err = read_base(reader->db, id, ret_sum, ret_discarded, error);
+        err = read_base(reader->db, id, ret_sum, ret_discarded, &is_wrong, error);
+    if (!err && is_wrong) {
+        number_done(ret_sum);
+        number_done(ret_discarded);
+        *ret_sum = *ret_discarded = number_of(0);
+        err = error_set(error, ERR_CORRUPT, "bases: the row of %.*s is not what was written there",
+                        SLICE_ARGS(id));
+    }
     return reader_end(reader, err);
 }
 

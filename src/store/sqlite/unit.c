@@ -67,33 +67,12 @@ void counts_format(const struct kind_counts *counts, const struct kind_names *ki
 
 /* ---- rows of entries ---- */
 
-/* Over all that hot state is made of. `value`: of a counter, in digits. */
-static int64_t entry_sum(const struct entry *entry, struct slice value)
-{
-    const int64_t rest[] = {entry->type, entry->incarnation, entry->slices, entry->deadline_ms};
-    uint64_t sum = hash_stable((struct slice){(const char *)rest, sizeof(rest)});
-    sum = hash_stable_seeded(entry->id, sum);
-    sum = hash_stable_seeded(value, sum);
-    sum = hash_stable_seeded(entry->counts, sum);
-    sum = hash_stable_seeded(entry->settings, sum);
-    return (int64_t)hash_stable_seeded(entry->members, sum);
-}
-
-/* As text, whichever way it is kept. */
-static struct slice value_text(sqlite3_stmt *statement, int column, char digits[DECIMAL_SIZE_MAX])
-{
-    if (sqlite3_column_type(statement, column) != SQLITE_INTEGER)
-        return db_slice(statement, column);
-    char *end = decimal_format(digits, db_int(statement, column));
-    return (struct slice){digits, (size_t)(end - digits)};
-}
-
-/* A row from before there were sums is taken as it is. */
+/* Every row has a sum: one without it is not what was written there. */
 static bool is_wrong(sqlite3_stmt *statement, const struct entry *entry)
 {
     char digits[DECIMAL_SIZE_MAX];
-    return sqlite3_column_type(statement, 11) != SQLITE_NULL &&
-           db_int(statement, 11) != entry_sum(entry, value_text(statement, 5, digits));
+    return sqlite3_column_type(statement, 11) == SQLITE_NULL ||
+           db_int(statement, 11) != sums_of_entry(entry, sums_digits(statement, 5, digits));
 }
 
 void entry_read(sqlite3_stmt *statement, struct entry *entry)
@@ -185,7 +164,7 @@ static void bind_sum(sqlite3_stmt *statement, const struct entry *entry, struct 
         bound.members = entry->members;
     if (is_counter || is_item)
         bound.settings = entry->settings;
-    int64_t sum = entry_sum(&bound, value);
+    int64_t sum = sums_of_entry(&bound, value);
     db_bind_int(statement, 11, entry->is_wrong ? ~sum : sum);
 }
 
@@ -285,8 +264,21 @@ static enum err set_is_damaged(const struct entry *entry, uint32_t slice, struct
                      (long long)entry->number, slice);
 }
 
+/* What a slice is has its sum in store->slice_sums. One that is not what was written there stays
+ * so, and its item with it, until its members are made anew. */
+static void note_slice(struct sqlite_store *store, struct entry *entry, uint32_t slice,
+                       struct slice old)
+{
+    int64_t place = place_of(entry, slice);
+    uint32_t *sum = &store->slice_sums.of[slice];
+    bool is_wrong = *sum != sums_of_slice(place, old);
+    uint32_t new_sum = sums_of_slice(place, buffer_slice(&store->sets));
+    *sum = is_wrong ? ~new_sum : new_sum;
+    entry->is_wrong |= is_wrong;
+}
+
 /* Carries touches of one slice into its row. */
-static enum err slice_merge(struct sqlite_store *store, const struct entry *entry, uint32_t slice,
+static enum err slice_merge(struct sqlite_store *store, struct entry *entry, uint32_t slice,
                             struct sets_touch *touches, size_t count, int64_t deltas[SETS_KINDS],
                             struct error *error)
 {
@@ -301,6 +293,8 @@ static enum err slice_merge(struct sqlite_store *store, const struct entry *entr
     store->sets.size = 0;
     count = sets_sort(touches, count, store->spare);
     err = sets_merge(old, touches, count, &store->sets, deltas);
+    if (!err)
+        note_slice(store, entry, slice, old);
     sqlite3_reset(statement);
     if (err)
         return err == ERR_CORRUPT ? set_is_damaged(entry, slice, error) : err;
@@ -407,7 +401,7 @@ static enum err slice_of_member(struct sqlite_store *store, uint64_t item_hash, 
 }
 
 /* Writes the members of store->list slice by slice. */
-static enum err split_list(struct sqlite_store *store, const struct entry *entry, struct slice id,
+static enum err split_list(struct sqlite_store *store, struct entry *entry, struct slice id,
                            struct error *error)
 {
     uint64_t item_hash = hash_stable(id);
@@ -448,17 +442,20 @@ static enum err split(struct sqlite_store *store, struct entry *entry, struct sl
     enum err err = sets_read(entry->members, &store->list);
     if (err)
         return set_is_damaged(entry, 0, error);
+    store->slice_sums = (struct slice_sums){.of = {0}};
     err = split_list(store, entry, id, error);
     entry->slices = STATE_SLICES;
-    entry->members = (struct slice){NULL, 0};
+    entry->members = slice_sums_write(&store->slice_sums, store->slice_sum_bytes);
     return err;
 }
 
-static enum err merge_slices(struct sqlite_store *store, const struct entry *entry,
+/* The new sums are in store->slice_sum_bytes afterwards, and entry->members points there. */
+static enum err merge_slices(struct sqlite_store *store, struct entry *entry,
                              const struct store_reaction *reactions, size_t count,
                              int64_t deltas[SETS_KINDS], struct error *error)
 {
     size_t starts[STATE_SLICES + 1];
+    entry->is_wrong |= !slice_sums_read(entry->members, &store->slice_sums);
     enum err err = gather_by_slice(store, reactions, count, starts, deltas, error);
     for (uint32_t slice = 0; slice < STATE_SLICES && !err; slice++) {
         size_t touched = starts[slice + 1] - starts[slice];
@@ -466,6 +463,7 @@ static enum err merge_slices(struct sqlite_store *store, const struct entry *ent
             err = slice_merge(store, entry, slice, store->touches + starts[slice], touched, deltas,
                               error);
     }
+    entry->members = slice_sums_write(&store->slice_sums, store->slice_sum_bytes);
     return err;
 }
 
@@ -499,6 +497,10 @@ enum err members_replace(struct sqlite_store *store, struct entry *entry,
         entry->slices = STATE_SLICES;
     if (err)
         return err;
+    if (entry->slices == STATE_SLICES) {
+        store->slice_sums = (struct slice_sums){.of = {0}};
+        entry->members = slice_sums_write(&store->slice_sums, store->slice_sum_bytes);
+    }
     return entry->slices == STATE_SLICES
                ? merge_slices(store, entry, reactions, count, ignored, error)
                : merge_whole(store, entry, reactions, count, ignored, error);
@@ -620,6 +622,7 @@ static enum err bury(struct sqlite_store *store, const struct store_unit *unit, 
         return err;
     if (!was_item)
         return entry_remove(store, entry, error);
+    entry->id = unit->id;
     entry->incarnation = unit->incarnation;
     entry->updated_ms = unit->last_ms != 0 ? unit->last_ms : unit->first_ms;
     return entry_write(store, entry, error);
@@ -775,6 +778,7 @@ static enum err apply_to(struct sqlite_store *store, const struct store_unit *un
                          struct entry *entry, sqlite3_stmt *statement, struct error *error)
 {
     bool is_there = entry->number != 0 && entry->type != ENTRY_GONE;
+    entry->is_wrong &= is_there; /* what begins anew is right */
     nothing_done(store, unit);
     if (is_late(unit, entry))
         return ERR_OK;

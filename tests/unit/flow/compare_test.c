@@ -103,6 +103,72 @@ TEST(members_decide_about_a_count_of_the_store)
     pipe_end(pipe);
 }
 
+static void note_wrong(void *arg, const struct state_target *target)
+{
+    *(bool *)arg = target->is_wrong;
+}
+
+static void load_video1(struct desk_seat *seat, void *arg)
+{
+    struct store_reader *reader;
+    assert_int_equal(seat_reader(seat, &reader, NULL), ERR_OK);
+    assert_int_equal(store_load(reader, SLICE("video1"), note_wrong, arg, NULL), ERR_OK);
+}
+
+TEST(a_row_that_the_members_have_decided_about_has_its_sum_again)
+{
+    struct pipe *pipe = pipe_blind(30);
+    bool is_wrong = false;
+    assert_true(recount(pipe, "video1/like").found.agrees);
+    pipe_sql(pipe,
+             "UPDATE entries SET counts = '{\"like\":19,\"dislike\":10}' WHERE id = 'video1'");
+    pipe_at_desk(pipe, load_video1, &is_wrong);
+    assert_true(is_wrong);
+    assert_int_equal(audit(pipe, true).found, 1);
+    pipe_at_desk(pipe, load_video1, &is_wrong);
+    assert_false(is_wrong);
+    assert_int_equal(audit(pipe, true).found, 0);
+    pipe_end(pipe);
+}
+
+TEST(a_falsified_row_is_put_right_by_what_is_in_memory)
+{
+    struct pipe *pipe = pipe_blind(3);
+    assert_true(recount(pipe, "views").found.agrees);
+    pipe_sql(pipe, "UPDATE entries SET value = 555 WHERE id = 'views'");
+    struct desk_task task = audit(pipe, true);
+    assert_int_equal(task.found, 1);
+    assert_string_equal(task.lines[0], "id=\"views\" place=\"store\" is=555 ought=100");
+    assert_int_equal(pipe_value(pipe, "views"), 100);
+    assert_int_equal(audit(pipe, true).found, 0);
+    pipe_sql(pipe, "UPDATE entries SET sum = NULL WHERE id = 'views'");
+    assert_int_equal(audit(pipe, true).found, 0);
+    pipe->log->lanes = 1;
+    pipe_reopen(pipe);
+    assert_int_equal(pipe_value(pipe, "views"), 100);
+    pipe_free(pipe);
+}
+
+TEST(a_falsified_row_that_nothing_can_prove_is_told_and_has_no_value)
+{
+    struct pipe *pipe = pipe_blind(3);
+    assert_true(recount(pipe, "views").found.agrees);
+    pipe_sql(pipe, "UPDATE entries SET value = 555 WHERE id = 'views'");
+    pipe->log->lanes = 1;
+    pipe_reopen(pipe);
+    pipe->log->lanes = LIMIT_CELLS;
+    struct op op = {.kind = OP_GET, .id = SLICE("views")};
+    pipe_run(pipe, &op);
+    assert_int_equal(op.code, ERR_CORRUPT);
+    struct desk_task task = audit(pipe, true);
+    assert_true(task.found > 0);
+    assert_string_equal(task.lines[0], "id=\"views\" place=\"store\" is=damaged ought=unknown");
+    op = (struct op){.kind = OP_GET, .id = SLICE("views")};
+    pipe_run(pipe, &op);
+    assert_int_equal(op.code, ERR_CORRUPT);
+    pipe_end(pipe);
+}
+
 static void ignore_event(void *arg, const struct event *event)
 {
     (void)arg;
@@ -128,4 +194,7 @@ TEST(what_only_the_log_could_tell_is_refused)
 RUN(cmocka_unit_test(a_count_is_what_the_store_has_of_the_same_events),
     cmocka_unit_test(a_wrong_hot_value_is_put_right),
     cmocka_unit_test(members_decide_about_a_count_of_the_store),
+    cmocka_unit_test(a_row_that_the_members_have_decided_about_has_its_sum_again),
+    cmocka_unit_test(a_falsified_row_is_put_right_by_what_is_in_memory),
+    cmocka_unit_test(a_falsified_row_that_nothing_can_prove_is_told_and_has_no_value),
     cmocka_unit_test(what_only_the_log_could_tell_is_refused))

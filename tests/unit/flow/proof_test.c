@@ -5,6 +5,8 @@
 
 #include <unistd.h>
 
+#include "store/sqlite/sums.h"
+
 static struct desk_task audit(struct pipe *pipe, bool repair)
 {
     return pipe_task(pipe, pipe_start_audit(pipe, SLICE("*"), repair));
@@ -127,6 +129,85 @@ TEST(a_falsified_row_is_never_served_but_counted_anew)
     pipe_free(pipe);
 }
 
+/* Every row has a sum. */
+TEST(a_row_without_a_sum_is_not_believed)
+{
+    struct pipe *pipe = pipe_with_counts(3);
+    pipe_sql(pipe, "UPDATE entries SET value = 555, sum = NULL WHERE id = 'views'");
+    pipe_reopen(pipe);
+    int64_t views = -1;
+    for (int i = 0; i < 3000 && views == -1; i++, usleep(10000))
+        views = cold_value(pipe, "views");
+    assert_int_equal(views, 100);
+    pipe_free(pipe);
+}
+
+/* Once more, by all of them, until it is answered. */
+static void react_again(struct pipe *pipe, unsigned users)
+{
+    for (unsigned i = 0; i < users; i++) {
+        char user[16];
+        snprintf(user, sizeof(user), "user%u", i);
+        struct op op = {.code = ERR_CORRUPT};
+        for (int tries = 0; op.code && tries < 3000; tries++) {
+            op = (struct op){.kind = OP_REACT,
+                             .id = SLICE("video1"),
+                             .user = slice_of(user),
+                             .reaction = i % 3 == 0 ? 2 : 1};
+            pipe_run(pipe, &op);
+            if (op.code)
+                usleep(10000);
+        }
+        assert_int_equal(op.code, ERR_OK);
+        assert_false(op.changed);
+    }
+}
+
+TEST(who_is_in_a_slice_that_somebody_removed_counts_once)
+{
+    struct pipe *pipe = pipe_with_counts(6000);
+    pipe_sql(pipe, "DELETE FROM members WHERE place = (SELECT min(place) FROM members)");
+    pipe_reopen(pipe);
+    react_again(pipe, 500);
+    assert_int_equal(pipe_value(pipe, "video1/like"), 4000);
+    assert_int_equal(pipe_value(pipe, "video1/dislike"), 2000);
+    assert_int_equal(audit(pipe, true).found, 0);
+    pipe_free(pipe);
+}
+
+TEST(a_slice_that_is_not_what_was_written_is_refused_until_it_is_made_anew)
+{
+    struct pipe *pipe = pipe_with_counts(6000);
+    pipe_sql(pipe, "UPDATE members SET members = (SELECT members FROM members ORDER BY place "
+                   "LIMIT 1 OFFSET 1) WHERE place = (SELECT min(place) FROM members)");
+    pipe_reopen(pipe);
+    assert_true(audit(pipe, true).found > 0);
+    assert_int_equal(audit(pipe, true).found, 0);
+    react_again(pipe, 500);
+    assert_int_equal(pipe_value(pipe, "video1/like"), 4000);
+    assert_int_equal(pipe_value(pipe, "video1/dislike"), 2000);
+    assert_int_equal(audit(pipe, true).found, 0);
+    pipe_free(pipe);
+}
+
+/* What is added to one that was removed does not make it right. */
+TEST(a_slice_that_somebody_removed_stays_wrong_until_it_is_made_anew)
+{
+    struct pipe *pipe = pipe_with_counts(6000);
+    pipe_sql(pipe, "DELETE FROM members WHERE place = (SELECT min(place) FROM members)");
+    for (unsigned i = 0; i < 500; i++) {
+        char user[16];
+        snprintf(user, sizeof(user), "new%u", i);
+        pipe_react(pipe, "video1", user, 1);
+    }
+    pipe_settle(pipe);
+    pipe_reopen(pipe);
+    react_again(pipe, 500);
+    assert_int_equal(pipe_value(pipe, "video1/like"), 4500);
+    assert_int_equal(audit(pipe, true).found, 0);
+    pipe_free(pipe);
+}
+
 TEST(a_row_that_makes_no_sense_is_counted_anew)
 {
     struct pipe *pipe = pipe_with_counts(30);
@@ -193,6 +274,8 @@ static int64_t store_number(struct pipe *pipe, const char *text)
 }
 
 #define STORED_VIEWS "SELECT value FROM entries WHERE id = 'views'"
+#define DRIFTS_OF_VIEWS \
+    "SELECT count(*) FROM audit_trail WHERE what = 'drift' AND id = 'views'"
 #define WRONG_SUM    "UPDATE entries SET sum = sum + 1 WHERE id = 'views'"
 
 TEST(what_waits_for_a_row_with_a_wrong_sum_is_counted_once)
@@ -283,11 +366,134 @@ TEST(a_fault_of_a_row_is_put_right_and_written_down_once)
     pipe_free(pipe);
 }
 
+struct listed {
+    unsigned damaged;
+    unsigned wrong; /* values that nobody ever wrote */
+};
+
+static void note_listed(void *arg, const struct desk_entry *entry)
+{
+    struct listed *listed = arg;
+    listed->damaged += entry->is_damaged;
+    if (slice_equal(entry->id, SLICE("views")))
+        listed->wrong += entry->value && entry->value->small != 100;
+    else
+        listed->wrong += entry->counts && entry->counts[0] != 20;
+}
+
+static void list_all(struct desk_seat *seat, void *arg)
+{
+    uint64_t cursor = 0;
+    do {
+        struct age age = {0};
+        assert_int_equal(desk_scan(seat, SLICE("*"), &cursor, 100, note_listed, arg, &age, NULL),
+                         ERR_OK);
+    } while (cursor != 0);
+}
+
+TEST(a_falsified_row_is_listed_without_a_value_until_it_is_counted_anew)
+{
+    struct pipe *pipe = pipe_with_counts(30);
+    pipe_sql(pipe, "UPDATE entries SET value = 555 WHERE id = 'views'");
+    pipe_sql(pipe, "UPDATE entries SET counts = '{\"like\":21,\"dislike\":10}' "
+                   "WHERE id = 'video1'");
+    pipe_reopen(pipe);
+    struct listed listed = {.damaged = 0};
+    pipe_at_desk(pipe, list_all, &listed);
+    assert_int_equal(listed.damaged, 2);
+    assert_int_equal(listed.wrong, 0);
+    for (unsigned i = 0; i < 60000 && listed.damaged > 0; i++) {
+        listed.damaged = 0;
+        pipe_nap();
+        pipe_at_desk(pipe, list_all, &listed);
+        assert_int_equal(listed.wrong, 0);
+    }
+    assert_int_equal(listed.damaged, 0);
+    pipe_free(pipe);
+}
+
+TEST(what_a_count_begins_with_is_not_believed_when_it_was_changed)
+{
+    struct pipe *pipe = pipe_with_counts(3);
+    pipe_sql(pipe, "INSERT INTO bases VALUES('views', 0, 7, 1)");
+    struct desk_task task = audit(pipe, true);
+    assert_int_equal(task.state, DESK_DONE);
+    assert_int_equal(task.found, 1);
+    assert_string_equal(task.lines[0], "id=\"views\" place=\"bases\" is=damaged ought=unknown");
+    assert_int_equal(pipe_value(pipe, "views"), 100);
+    assert_int_equal(store_number(pipe, STORED_VIEWS), 100);
+    assert_int_equal(repairs(pipe), 0);
+    assert_int_equal(store_number(pipe, DRIFTS_OF_VIEWS), 1);
+    struct pipeline_stats stats;
+    pipeline_read(&pipe->service, &stats);
+    assert_int_equal(stats.drifts, 1);
+    pipe_free(pipe);
+}
+
+/* The store takes changes of neither, and both wait. */
+static struct pipe *pipe_with_waiting(void)
+{
+    struct pipe *pipe = pipe_with_counts(3);
+    pipe_sql(pipe, "CREATE TRIGGER refuses BEFORE UPDATE ON entries "
+                   "BEGIN SELECT RAISE(ABORT, 'no'); END");
+    pipe_add(pipe, "views", 7);
+    pipe_react(pipe, "video1", "somebody", 1);
+    pipe_react(pipe, "video1", "user0", 1);
+    pipe_settle(pipe);
+    assert_int_equal(store_number(pipe, "SELECT count(*) FROM waiting"), 2);
+    return pipe;
+}
+
+static void expect_fault(struct pipe *pipe, const char *id, const char *fault)
+{
+    struct desk_task task = audit(pipe, true);
+    assert_int_equal(task.state, DESK_DONE);
+    assert_int_equal(task.found, 1);
+    assert_non_null(strstr(task.lines[0], id));
+    assert_non_null(strstr(task.lines[0], fault));
+}
+
+TEST(what_the_lists_say_of_a_unit_that_waits_is_compared_with_its_events)
+{
+    struct pipe *pipe = pipe_with_waiting();
+    assert_int_equal(audit(pipe, true).found, 0);
+    pipe_sql(pipe, "DROP TRIGGER count_events_done; DROP TRIGGER count_events_move");
+    pipe_sql(pipe, "UPDATE count_events SET delta = 5 WHERE delta = 7 AND state = 1");
+    expect_fault(pipe, "id=\"views\"", "its delta is not that of its events");
+    struct pipeline_stats stats;
+    pipeline_read(&pipe->service, &stats);
+    assert_int_equal(stats.drifts, 1);
+    assert_int_equal(store_number(pipe, DRIFTS_OF_VIEWS), 1);
+    pipe_sql(pipe, "UPDATE count_events SET delta = 7 WHERE delta = 5 AND state = 1");
+    pipe_sql(pipe, "UPDATE count_events SET delta = '{\"like\":2}' "
+                   "WHERE id = 'video1' AND state = 1");
+    expect_fault(pipe, "id=\"video1\"", "its delta is not that of its events");
+    pipe_sql(pipe, "UPDATE count_events SET delta = '{\"like\":2,\"dislike\":-1}' "
+                   "WHERE id = 'video1' AND state = 1");
+    assert_int_equal(audit(pipe, true).found, 0);
+    /* It cannot be loaded then, either, and the others can. */
+    pipe_sql(pipe, "UPDATE waiting SET raw = x'00' WHERE id = 'views'");
+    pipe_add(pipe, "other", 5);
+    pipe_settle(pipe);
+    spoil(pipe, "other", KIND_NONE, 5);
+    struct desk_task task = audit(pipe, false);
+    assert_int_equal(task.state, DESK_DONE);
+    assert_int_equal(task.found, 3);
+    assert_non_null(strstr(task.lines[0], "id=\"views\" reason="));
+    assert_non_null(strstr(task.lines[1], "id=\"other\" place=\"hot\" is=10 ought=5"));
+    assert_non_null(strstr(task.lines[2], "its events cannot be read"));
+    pipe_free(pipe);
+}
+
 TEST(what_was_discarded_before_a_deletion_counts_no_more)
 {
     struct pipe *pipe = pipe_with_counts(3);
-    pipe_sql(pipe, "UPDATE entries SET value = 93 WHERE id = 'views';"
-                   "INSERT INTO bases VALUES('views', 0, 7)"); /* as a discarded letter does */
+    char sql[160]; /* as a discarded letter does */
+    snprintf(sql, sizeof(sql),
+             "UPDATE entries SET value = 93 WHERE id = 'views';"
+             "INSERT INTO bases VALUES('views', 0, 7, %lld)",
+             (long long)sums_of_base(SLICE("views"), SLICE("0"), SLICE("7")));
+    pipe_sql(pipe, sql);
     spoil(pipe, "views", KIND_NONE, -7);
     assert_int_equal(audit(pipe, false).found, 0);
     struct op op = {.kind = OP_DELETE, .id = SLICE("views")};
@@ -489,6 +695,10 @@ RUN(cmocka_unit_test(what_is_right_is_left_alone),
     cmocka_unit_test(a_wrong_hot_value_is_found_told_and_put_right_while_it_is_written),
     cmocka_unit_test(a_wrong_count_of_a_large_item_is_put_right),
     cmocka_unit_test(a_falsified_row_is_never_served_but_counted_anew),
+    cmocka_unit_test(a_row_without_a_sum_is_not_believed),
+    cmocka_unit_test(who_is_in_a_slice_that_somebody_removed_counts_once),
+    cmocka_unit_test(a_slice_that_is_not_what_was_written_is_refused_until_it_is_made_anew),
+    cmocka_unit_test(a_slice_that_somebody_removed_stays_wrong_until_it_is_made_anew),
     cmocka_unit_test(a_row_that_makes_no_sense_is_counted_anew),
     cmocka_unit_test(who_asks_for_a_falsified_row_hears_that_it_is_damaged),
     cmocka_unit_test(what_is_added_to_a_falsified_row_does_not_make_it_right),
@@ -496,6 +706,9 @@ RUN(cmocka_unit_test(what_is_right_is_left_alone),
     cmocka_unit_test(what_waits_for_a_row_with_a_wrong_sum_is_counted_once),
     cmocka_unit_test(a_row_has_a_sum_again_only_when_all_of_it_is_right),
     cmocka_unit_test(a_fault_of_a_row_is_put_right_and_written_down_once),
+    cmocka_unit_test(a_falsified_row_is_listed_without_a_value_until_it_is_counted_anew),
+    cmocka_unit_test(what_a_count_begins_with_is_not_believed_when_it_was_changed),
+    cmocka_unit_test(what_the_lists_say_of_a_unit_that_waits_is_compared_with_its_events),
     cmocka_unit_test(what_was_discarded_before_a_deletion_counts_no_more),
     cmocka_unit_test(what_was_deleted_or_loaded_since_it_was_looked_at_is_left_alone),
     cmocka_unit_test(a_row_that_is_missing_is_found_and_made_anew),
