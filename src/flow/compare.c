@@ -228,8 +228,7 @@ static void judge(struct proof *proof, struct sight sight, const struct number *
 /* All of it is right but its sum, or that was said: it gets a sum that fits. */
 static void sum_anew(struct proof *proof, struct slice id, const struct places *places)
 {
-    struct sight row = {
-        .id = id, .place = PLACE_STORE, .record.incarnation = places->incarnation};
+    struct sight row = {.id = id, .place = PLACE_STORE, .record.incarnation = places->incarnation};
     if (proof->repair)
         sight_sum_anew(proof, &row, false);
 }

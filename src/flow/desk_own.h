@@ -60,7 +60,7 @@ struct desk {
     uint64_t audit_cursor; /* where it goes on */
     uint64_t audit_ids;    /* at once, next time: pace.h */
     struct pace_outside audit_pace;
-    uint64_t strays_ns;    /* when rows that are missing are looked for next */
+    uint64_t strays_ns; /* when rows that are missing are looked for next */
 
     struct lock lock; /* guards what follows; desk_count() */
     uint64_t audited;

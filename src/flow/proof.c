@@ -149,8 +149,8 @@ static enum err look_at(struct proof *proof, struct sights *sights, struct slice
         return err ? error_set(error, err, "%s", cause.text) : ERR_OK;
     char line[320];
     char name[128];
-    (void)snprintf(line, sizeof(line), "id=%s reason=\"%s\"",
-                   message_quote(name, sizeof(name), id), cause.text);
+    (void)snprintf(line, sizeof(line), "id=%s reason=\"%s\"", message_quote(name, sizeof(name), id),
+                   cause.text);
     proof_tell(proof, "what the store has of a count cannot be read", id, line);
     return ERR_OK;
 }

@@ -25,12 +25,12 @@ struct sight {
     struct number value;
     struct hot_record record; /* which one it was; in the store: its incarnation */
     struct sums_entry *sum;
-    bool is_missing; /* there is no row for the whole id */
-    bool is_wrong;   /* in the store: the row's sum is not that of what stands there */
+    bool is_missing;  /* there is no row for the whole id */
+    bool is_wrong;    /* in the store: the row's sum is not that of what stands there */
     bool is_unproved; /* what its recount begins with is not what was written there */
-    bool waits;      /* the store lacked units of the id then, which it had refused */
-    bool is_right;   /* when it was judged, or since it was mended */
-    bool is_mended;  /* and it was not when it was judged */
+    bool waits;       /* the store lacked units of the id then, which it had refused */
+    bool is_right;    /* when it was judged, or since it was mended */
+    bool is_mended;   /* and it was not when it was judged */
 };
 
 struct sights {

@@ -22,8 +22,7 @@ static enum err collect_ids(struct desk_seat *seat, struct slice pattern, uint64
 {
     proof_ids_clear(ids);
     do {
-        enum err err =
-            desk_scan_for_audit(seat, pattern, cursor, SCAN_IDS, collect, ids, error);
+        enum err err = desk_scan_for_audit(seat, pattern, cursor, SCAN_IDS, collect, ids, error);
         if (err)
             return err;
         if (seat_must_stop(seat))
@@ -138,10 +137,10 @@ static void set_pace(struct desk *desk, uint64_t done, uint64_t wall_ns, uint64_
 {
     uint64_t every_ns = desk->options.audit_every_ms * 1000000u;
     uint64_t ids = desk->options.audit_batch;
-    struct pace pace = desk_has_lanes(desk)
-                           ? pace_next_outside(&desk->audit_pace, wall_ns, done, every_ns, ids,
-                                               OUTSIDE_IDS)
-                           : pace_next(wall_ns, cpu_ns, every_ns, ids, PROOF_PASS_IDS);
+    struct pace pace =
+        desk_has_lanes(desk)
+            ? pace_next_outside(&desk->audit_pace, wall_ns, done, every_ns, ids, OUTSIDE_IDS)
+            : pace_next(wall_ns, cpu_ns, every_ns, ids, PROOF_PASS_IDS);
     desk->audit_ns = env_monotonic_ns(desk->options.env) + pace.pause_ns;
     desk->audit_ids = pace.ids;
 }

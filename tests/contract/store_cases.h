@@ -21,8 +21,8 @@ struct form {
     bool (*holds)(const char *folder, const char *text);
     /* Does the store take this statement, by another program? */
     bool (*takes)(const char *folder, const char *sql);
-    const char *falsify_count; /* the likes of "item" become 555, and nothing else */
-    const char *forget_sum;    /* the row of "c" loses its sum */
+    const char *falsify_count;          /* the likes of "item" become 555, and nothing else */
+    const char *forget_sum;             /* the row of "c" loses its sum */
     void (*remove)(const char *folder); /* what is not in the folder; NULL: nothing */
 };
 
@@ -1480,9 +1480,9 @@ TEST(a_row_that_was_changed_by_hand_does_not_fit)
     }
     const char *const ids[] = {"c", "settings", "item"};
     for (size_t i = 0; i < 3; i++)
-        assert_int_equal(store_mend(rig->store, slice_of(ids[i]), 0, SLICE(""), &nothing,
-                                    SLICE("x"), 1, NULL),
-                         ERR_OK);
+        assert_int_equal(
+            store_mend(rig->store, slice_of(ids[i]), 0, SLICE(""), &nothing, SLICE("x"), 1, NULL),
+            ERR_OK);
     assert_int_equal(wrong_in_scan(), 0);
     assert_true(form->takes(rig->folder, form->forget_sum));
     assert_true(is_wrong("c"));

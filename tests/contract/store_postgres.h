@@ -92,7 +92,7 @@ static inline const char *postgres_ask(const char *folder, const char *sql)
     return answer;
 }
 
-#define POSTGRES_FALSIFY_COUNT                             \
+#define POSTGRES_FALSIFY_COUNT                                 \
     "UPDATE counts SET count = 555 WHERE kind = 1 AND item = " \
     "(SELECT number FROM entries WHERE id = 'item')"
 #define POSTGRES_FORGET_SUM "UPDATE entries SET checksum = NULL WHERE id = 'c'"

@@ -214,21 +214,30 @@ static const char *const steps[] = {
     "CREATE TRIGGER waiting_stay BEFORE UPDATE OF row, event_id, id, adds_only ON waiting"
     "  FOR EACH ROW EXECUTE FUNCTION what_waits_stays();"
     "ALTER TABLE bases ADD COLUMN checksum bigint;"
-    "UPDATE bases SET checksum = " SQL_BASE_CHECKSUM("id", "sum", "discarded") ";"
-    "CREATE FUNCTION bases_stay() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
-    "  RAISE EXCEPTION 'bases: what a recount begins with stays'"
-    "    USING ERRCODE = 'check_violation'; END $$;"
-    "CREATE TRIGGER bases_stay BEFORE DELETE ON bases FOR EACH ROW EXECUTE FUNCTION bases_stay();",
+    "UPDATE bases SET checksum = " SQL_BASE_CHECKSUM(
+        "id", "sum",
+        "discarded") ";"
+                     "CREATE FUNCTION bases_stay() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+                     "  RAISE EXCEPTION 'bases: what a recount begins with stays'"
+                     "    USING ERRCODE = 'check_violation'; END $$;"
+                     "CREATE TRIGGER bases_stay BEFORE DELETE ON bases FOR EACH ROW EXECUTE "
+                     "FUNCTION bases_stay();",
     /* 7: a sum over what hot state is loaded from (sql_sums.h), and what it is, for whoever has put
      * a row right by hand */
     "ALTER TABLE entries ADD COLUMN checksum bigint;"
     "ALTER TABLE counts ADD COLUMN checksum bigint;"
-    "UPDATE entries e SET checksum = " SQL_ENTRY_SUM_OF("e") " WHERE type <> 2;"
-    "UPDATE counts SET checksum = " SQL_COUNT_SUM("item", "kind", "count") ";"
-    "CREATE FUNCTION entries_checksum(e entries) RETURNS bigint LANGUAGE sql STABLE AS"
-    "  $$ SELECT " SQL_ENTRY_SUM_OF("e") " $$;"
-    "CREATE FUNCTION counts_checksum(c counts) RETURNS bigint LANGUAGE sql STABLE AS"
-    "  $$ SELECT " SQL_COUNT_SUM("c.item", "c.kind", "c.count") " $$;",
+    "UPDATE entries e SET checksum = " SQL_ENTRY_SUM_OF(
+        "e") " WHERE type <> 2;"
+             "UPDATE counts SET checksum = " SQL_COUNT_SUM(
+                 "item", "kind", "count") ";"
+                                          "CREATE FUNCTION entries_checksum(e entries) RETURNS "
+                                          "bigint LANGUAGE sql STABLE AS"
+                                          "  $$ SELECT " SQL_ENTRY_SUM_OF(
+                                              "e") " $$;"
+                                                   "CREATE FUNCTION counts_checksum(c counts) "
+                                                   "RETURNS bigint LANGUAGE sql STABLE AS"
+                                                   "  $$ SELECT " SQL_COUNT_SUM("c.item", "c.kind",
+                                                                                "c.count") " $$;",
 };
 #define STEP_COUNT ((int)(sizeof(steps) / sizeof(steps[0])))
 

@@ -12,11 +12,11 @@
 
 /* The counts of an item in two arrays, when the last of them was changed, and whether they are what
  * was written there. */
-#define SQL_COUNTS                                                                   \
-    "LATERAL (SELECT array_agg(kind::bigint ORDER BY kind) AS kinds, "               \
-    "array_agg(count ORDER BY kind) AS counts, max(updated) AS updated, "            \
-    "bool_and(COALESCE(checksum = " SQL_COUNT_SUM("item", "kind", "count")           \
-    ", false)) AS fit FROM counts WHERE item = e.number) c"
+#define SQL_COUNTS                                                        \
+    "LATERAL (SELECT array_agg(kind::bigint ORDER BY kind) AS kinds, "    \
+    "array_agg(count ORDER BY kind) AS counts, max(updated) AS updated, " \
+    "bool_and(COALESCE(checksum = " SQL_COUNT_SUM(                        \
+        "item", "kind", "count") ", false)) AS fit FROM counts WHERE item = e.number) c"
 /* Is all of it what was written there? */
 #define SQL_FITS "(" SQL_ENTRY_FITS("e") " AND COALESCE(c.fit, true))"
 
@@ -40,14 +40,14 @@
     X(SQL_READ_TARGET,                                                                             \
       "SELECT o.sequences, w.waits, e.number, e.type, e.incarnation, "                             \
       "GREATEST(e.updated, c.updated), e.value::text, e.slices, e.settings, e.deadline_ms, "       \
-      "c.kinds, c.counts, " SQL_FITS ", e.members FROM " SQL_SEQUENCES " CROSS JOIN "                            \
+      "c.kinds, c.counts, " SQL_FITS ", e.members FROM " SQL_SEQUENCES " CROSS JOIN "              \
       "(SELECT EXISTS(SELECT 1 FROM waiting WHERE id = $1::text) AS waits) w "                     \
       "LEFT JOIN entries e ON e.id = $1::text AND e.type <> 2 LEFT JOIN " SQL_COUNTS " ON true")   \
     X(SQL_READ_TARGETS,                                                                            \
       "SELECT CASE WHEN i.place = 1 THEN o.sequences END, "                                        \
       "EXISTS(SELECT 1 FROM waiting WHERE id = i.id), e.number, e.type, e.incarnation, "           \
       "GREATEST(e.updated, c.updated), e.value::text, e.slices, e.settings, e.deadline_ms, "       \
-      "c.kinds, c.counts, " SQL_FITS " FROM unnest($1::text[]) WITH ORDINALITY i(id, place) "                    \
+      "c.kinds, c.counts, " SQL_FITS " FROM unnest($1::text[]) WITH ORDINALITY i(id, place) "      \
       "CROSS JOIN " SQL_SEQUENCES " LEFT JOIN entries e ON e.id = i.id AND e.type <> 2 "           \
       "LEFT JOIN " SQL_COUNTS " ON true ORDER BY i.place")                                         \
     X(SQL_READ_WHOLES, "SELECT r.kind, r.user_id, NULL, i.place FROM " SQL_WHOLES                  \
@@ -144,8 +144,9 @@
                        "ORDER BY row DESC LIMIT $2::bigint")                                       \
     X(SQL_READ_BASE,                                                                               \
       "SELECT p.base_segment, p.base_position, b.sum::text, b.discarded::text, "                   \
-      "COALESCE(b.checksum = " SQL_BASE_CHECKSUM("b.id", "b.sum", "b.discarded") ", false) "       \
-      "FROM progress p LEFT JOIN bases b ON b.id = $1::text")                                      \
+      "COALESCE(b.checksum = " SQL_BASE_CHECKSUM(                                                  \
+          "b.id", "b.sum", "b.discarded") ", false) "                                              \
+                                          "FROM progress p LEFT JOIN bases b ON b.id = $1::text")  \
     /* figures */                                                                                  \
     X(SQL_STATS_WAITING, "SELECT count(*) FILTER (WHERE state = 0), count(*) FILTER (WHERE "       \
                          "state = 1), (SELECT count(*) FROM dead_letters) FROM waiting")           \
@@ -182,38 +183,44 @@
     X(SQL_TEND_AUDIT, "INSERT INTO audit_trail(time, what, id, text) "                             \
                       "VALUES($1::timestamptz, $2::text, $3::text, $4::text)")                     \
     X(SQL_TEND_MEND_VALUE,                                                                         \
-      "UPDATE entries e SET value = COALESCE(e.value, 0) + ($2::text)::numeric, checksum = "       \
-      SQL_ENTRY_SUM("e.id", "e.type", "e.incarnation", "e.slices", "e.settings", "e.deadline_ms",  \
-                    "COALESCE(e.value, 0) + ($2::text)::numeric")                                  \
-      " WHERE number = $1::bigint")                                                                \
+      "UPDATE entries e SET value = COALESCE(e.value, 0) + ($2::text)::numeric, checksum "         \
+      "= " SQL_ENTRY_SUM(                                                                          \
+          "e.id", "e.type", "e.incarnation", "e.slices", "e.settings", "e.deadline_ms",            \
+          "COALESCE(e.value, 0) + ($2::text)::numeric") " WHERE number = $1::bigint")              \
     X(SQL_TEND_MEND_COUNT,                                                                         \
       "INSERT INTO counts AS c(item, kind, count, updated, checksum) "                             \
-      "SELECT $1::bigint, $2::bigint, $3::bigint, updated, "                                       \
-      SQL_COUNT_SUM("$1::bigint", "$2::bigint", "$3::bigint")                                      \
-      " FROM entries WHERE number = $1::bigint ON CONFLICT (item, kind) DO UPDATE "                \
-      "SET count = c.count + EXCLUDED.count, checksum = "                                          \
-      SQL_SUM_ADD("c.checksum", "EXCLUDED.count"))                                                 \
+      "SELECT $1::bigint, $2::bigint, $3::bigint, updated, " SQL_COUNT_SUM(                        \
+          "$1::bigint", "$2::bigint",                                                              \
+          "$3::bigint") " FROM entries WHERE number = $1::bigint ON CONFLICT (item, kind) DO "     \
+                        "UPDATE "                                                                  \
+                        "SET count = c.count + EXCLUDED.count, checksum = " SQL_SUM_ADD(           \
+                            "c.checksum", "EXCLUDED.count"))                                       \
     /* All of it is right: it gets the sums of what stands there. */                               \
     X(SQL_TEND_SUM_ANEW,                                                                           \
-      "WITH c AS (UPDATE counts SET checksum = " SQL_COUNT_SUM("item", "kind", "count")            \
-      " WHERE item = $1::bigint) UPDATE entries e SET checksum = " SQL_ENTRY_SUM_OF("e")           \
-      " WHERE number = $1::bigint")                                                                \
+      "WITH c AS (UPDATE counts SET checksum = " SQL_COUNT_SUM(                                    \
+          "item", "kind", "count") " WHERE item = $1::bigint) UPDATE entries e SET checksum "      \
+                                   "= " SQL_ENTRY_SUM_OF("e") " WHERE number = $1::bigint")        \
     X(SQL_TEND_MAKE,                                                                               \
       "INSERT INTO entries(id, type, incarnation, updated, value, slices, settings, deadline_ms, " \
       "checksum) VALUES($1::text, $2::bigint, $3::bigint, $4::timestamptz, ($5::text)::numeric, "  \
-      "$6::bigint, $7::text, $8::bigint, "                                                         \
-      SQL_ENTRY_SUM("$1::text", "$2::bigint", "$3::bigint", "$6::bigint", "$7::text",              \
-                    "$8::bigint", "($5::text)") ") ON CONFLICT (id) DO UPDATE SET type = EXCLUDED.type, "    \
-      "incarnation = EXCLUDED.incarnation, updated = EXCLUDED.updated, value = EXCLUDED.value, "   \
-      "slices = EXCLUDED.slices, settings = EXCLUDED.settings, deadline_ms = "                     \
-      "EXCLUDED.deadline_ms, members = NULL, checksum = EXCLUDED.checksum WHERE entries.type = 2 RETURNING number")              \
+      "$6::bigint, $7::text, $8::bigint, " SQL_ENTRY_SUM(                                          \
+          "$1::text", "$2::bigint", "$3::bigint", "$6::bigint", "$7::text", "$8::bigint",          \
+          "($5::text)") ") ON CONFLICT (id) DO UPDATE SET type = EXCLUDED.type, "                  \
+                        "incarnation = EXCLUDED.incarnation, updated = EXCLUDED.updated, value = " \
+                        "EXCLUDED.value, "                                                         \
+                        "slices = EXCLUDED.slices, settings = EXCLUDED.settings, deadline_ms = "   \
+                        "EXCLUDED.deadline_ms, members = NULL, checksum = EXCLUDED.checksum "      \
+                        "WHERE entries.type = 2 RETURNING number")                                 \
     /* bases */                                                                                    \
     X(SQL_TEND_BASE_ADD,                                                                           \
-      "INSERT INTO bases AS b VALUES($1::text, ($2::text)::numeric, ($3::text)::numeric, "         \
-      SQL_BASE_CHECKSUM("$1::text", "($2::text)::numeric", "($3::text)::numeric") ") "             \
-      "ON CONFLICT (id) DO UPDATE SET sum = b.sum + EXCLUDED.sum, "                                \
-      "discarded = b.discarded + EXCLUDED.discarded, checksum = "                                  \
-      SQL_BASE_CHECKSUM_THEN("b.sum + EXCLUDED.sum", "b.discarded + EXCLUDED.discarded"))          \
+      "INSERT INTO bases AS b VALUES($1::text, ($2::text)::numeric, "                              \
+      "($3::text)::numeric, " SQL_BASE_CHECKSUM(                                                   \
+          "$1::text", "($2::text)::numeric",                                                       \
+          "($3::text)::numeric") ") "                                                              \
+                                 "ON CONFLICT (id) DO UPDATE SET sum = b.sum + EXCLUDED.sum, "     \
+                                 "discarded = b.discarded + EXCLUDED.discarded, checksum "         \
+                                 "= " SQL_BASE_CHECKSUM_THEN("b.sum + EXCLUDED.sum",               \
+                                                             "b.discarded + EXCLUDED.discarded"))  \
     X(SQL_TEND_BASE_SET, "UPDATE progress SET base_segment = $1::bigint, base_position = "         \
                          "$2::bigint")                                                             \
     /* erasing */                                                                                  \

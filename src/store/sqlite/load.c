@@ -404,8 +404,8 @@ static enum err load_slice(struct sqlite_reader *reader, struct slice item, uint
     bool empty = err == ERR_NOT_FOUND;
     struct slice sets = empty ? (struct slice){NULL, 0} : db_slice(statement, 0);
     if (!has_sums || sums.of[slice] != sums_of_slice(place, sets))
-        err = error_set(error, ERR_CORRUPT,
-                        "members.place %lld: it is not what was written there", (long long)place);
+        err = error_set(error, ERR_CORRUPT, "members.place %lld: it is not what was written there",
+                        (long long)place);
     else
         err = empty ? ERR_OK : read_members(reader, sets, number, &count, error);
     if (!err)

@@ -171,8 +171,7 @@ static const char *const steps[] = {
     "  FROM dead_letters;"
     "CREATE VIEW positions(origin, sequence, incarnation) AS SELECT * FROM origins;",
     /* 2: a sum over what hot state is loaded from, and states that there are */
-    "ALTER TABLE entries ADD COLUMN sum INTEGER;"
-    COUNT_EVENTS_ARE_CHECKED,
+    "ALTER TABLE entries ADD COLUMN sum INTEGER;" COUNT_EVENTS_ARE_CHECKED,
     /* 3: a delta is written when its unit is added, and when it is applied; what is given up is
      * taken off the count by it, and the audit believes that */
     "DROP TRIGGER count_events_done;"

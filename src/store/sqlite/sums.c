@@ -141,9 +141,9 @@ static enum err sum_bases(struct db *db, struct error *error)
             return err == ERR_NOT_FOUND ? ERR_OK : err;
         struct slice id = db_slice(statement, 0);
         db_bind_text(set, 1, id);
-        db_bind_int(set, 2,
-                    sums_of_base(id, sums_digits(statement, 1, sum),
-                                 sums_digits(statement, 2, discarded)));
+        db_bind_int(
+            set, 2,
+            sums_of_base(id, sums_digits(statement, 1, sum), sums_digits(statement, 2, discarded)));
         err = db_run(db, set, error);
         sqlite3_reset(statement);
         if (err)

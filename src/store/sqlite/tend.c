@@ -55,8 +55,7 @@ static enum err read_base(struct db *db, struct slice id, struct number *ret_sum
     sqlite3_reset(statement);
     if (!err || *ret_is_wrong) /* nobody counts on what is wrong */
         return ERR_OK;
-    return error_set(error, ERR_CORRUPT, "bases: the row of %.*s holds no numbers",
-                     SLICE_ARGS(id));
+    return error_set(error, ERR_CORRUPT, "bases: the row of %.*s holds no numbers", SLICE_ARGS(id));
 }
 
 /* One that was wrong stays wrong, whatever is added to it. */

@@ -273,10 +273,9 @@ static int64_t store_number(struct pipe *pipe, const char *text)
     return number;
 }
 
-#define STORED_VIEWS "SELECT value FROM entries WHERE id = 'views'"
-#define DRIFTS_OF_VIEWS \
-    "SELECT count(*) FROM audit_trail WHERE what = 'drift' AND id = 'views'"
-#define WRONG_SUM    "UPDATE entries SET sum = sum + 1 WHERE id = 'views'"
+#define STORED_VIEWS    "SELECT value FROM entries WHERE id = 'views'"
+#define DRIFTS_OF_VIEWS "SELECT count(*) FROM audit_trail WHERE what = 'drift' AND id = 'views'"
+#define WRONG_SUM       "UPDATE entries SET sum = sum + 1 WHERE id = 'views'"
 
 TEST(what_waits_for_a_row_with_a_wrong_sum_is_counted_once)
 {

@@ -366,8 +366,8 @@ TEST(a_damaged_set_names_its_row_and_holds_up_its_item_only)
     struct store_stats stats;
     store_stats(rig->store, &stats);
     assert_int_equal(stats.retrying, 1);
-    assert_int_equal(
-        store_lives(rig->reader, &retrying, &cursor, 1, keep_reason, reason, NULL), ERR_OK);
+    assert_int_equal(store_lives(rig->reader, &retrying, &cursor, 1, keep_reason, reason, NULL),
+                     ERR_OK);
     assert_non_null(strstr(reason, "entries.number 1"));
 }
 
