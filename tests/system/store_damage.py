@@ -75,7 +75,7 @@ class StoreDamage(tallyd.Case):
 
     def test_flips_all_over_the_file(self):
         server = self.fill()
-        chance = random.Random(self.id())
+        chance = random.Random(f"{tallyd.seed_of_run()} {self.id()}")
         for _ in range(6):
             offset = chance.randrange(os.path.getsize(self.path))
             bit = chance.randrange(8)

@@ -52,7 +52,7 @@ static void note_down(struct sqlite_store *store)
 static void close_file(struct sqlite_store *store)
 {
     bool was_open = store->db.handle != NULL;
-    db_close(&store->db, atomic_load(&store->is_settled));
+    db_close(&store->db, atomic_load(&store->is_settled) && !store->options.looks);
     if (was_open && watches_file(store))
         checksum_mark_closed(store->options.path);
 }
@@ -108,6 +108,26 @@ static enum err open_file(struct sqlite_store *store, const struct db_options *o
         err = db_open(&store->db, options, error);
     if (!err && watches_file(store))
         checksum_keep_checkpoints(store->db.handle);
+    return err;
+}
+
+static enum err connect_to_look(struct sqlite_store *store, struct error *error)
+{
+    struct db_options options = {
+        .path = store->options.path,
+        .vfs = store->options.vfs,
+        .exclusive = true,
+        .looks = true,
+        .no_sums = store->options.no_sums,
+        .cache_bytes = store->options.cache_bytes,
+        .busy_ms = WRITER_BUSY_MS,
+    };
+    enum err err = db_open(&store->db, &options, error);
+    int64_t version = 0;
+    if (!err)
+        err = schema_read_version(&store->db, &version, error);
+    if (!err && version == 0)
+        err = error_set(error, ERR_NOT_FOUND, "%s: there is nothing in it", store->options.path);
     return err;
 }
 
@@ -250,7 +270,8 @@ struct log_position store_reached(struct sqlite_store *store)
 void store_note_damage(struct sqlite_store *store, struct db *db, int code)
 {
     int64_t page = db_damaged_page(db, code);
-    if (page > 0 && atomic_exchange(&store->damaged_page, page) != page)
+    bool is_new = page > 0 && atomic_exchange(&store->damaged_page, page) != page;
+    if (is_new && !store->options.looks)
         message_error("a page of the store is damaged: it is not read any more, and what is not in "
                       "memory may be unavailable file=%s page=%lld",
                       store->options.path, (long long)page);
@@ -291,7 +312,9 @@ enum err store_check_some(struct sqlite_store *store, struct error *error)
 
 static enum err make_ready(struct sqlite_store *store, struct error *error)
 {
-    enum err err = store->db.handle ? ERR_OK : connect_file(store, error);
+    enum err err = store->db.handle       ? ERR_OK
+                   : store->options.looks ? connect_to_look(store, error)
+                                          : connect_file(store, error);
     if (!err)
         err = check_damage(store, error);
     return err || store->is_ready ? err : load_memory(store, error);
