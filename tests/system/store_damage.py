@@ -103,6 +103,69 @@ class StoreDamage(tallyd.Case):
         tallyd.wait_until(lambda: self.read(client, 79) is not None, 30, "it is counted anew")
         server.wait_message("is not what was written there", 5)
 
+    def test_a_row_that_was_changed_by_hand_is_never_used_by_a_start(self):
+        server = self.server("--flush-interval", "10ms", "--workers", "1", "--audit-every", "0")
+        client = self.client(server)
+        names = [f"counter-{number:05}" for number in range(40)]
+        items = [f"item-{number}" for number in range(10)]
+        for number, name in enumerate(names):
+            client.call("INCRBY", name, number + 21)
+        for item in items:
+            client.call("LIKE", item, "ann")
+        server.stop()
+        server.flags[1] = "1h"
+        server.start()
+        client = self.client(server)
+        for name in names:  # these events are in the log only
+            client.call("INCR", name)
+        for item in items:
+            client.call("LIKE", item, "bob")
+        server.kill()
+        base = sqlite3.connect(os.path.join(server.data, "tally.db"), timeout=20)
+        base.execute("UPDATE entries SET value = value + 555 WHERE type = 0")
+        base.execute("""UPDATE entries SET counts = '{"like":7}' WHERE type = 1""")
+        base.commit()
+        base.close()
+        server.start()
+        client = self.client(server)
+        asked = [("GET", name) for name in names] + [("COUNTS", item) for item in items]
+        for reply, number in zip(client.pipeline(asked[:40]), range(40)):
+            self.assertEqual(int(reply), number + 22)
+        for reply in client.pipeline(asked[40:]):
+            self.assertEqual(tallyd.pairs(reply)["like"], 2)
+        for name, number in zip(names, range(40)):
+            self.assertEqual(client.call("INCR", name), number + 23)
+        for item in items:
+            self.assertEqual(client.call("LIKE", item, "cid"), 1)
+            self.assertEqual(client.call("GET", f"{item}/like"), "3")
+        server.wait_message("counted anew from the log before anybody is served", 5)
+        # The rows are right, too.
+        server.stop()
+        checked = tallyd.run_program("--check", server.data)
+        self.assertEqual(checked.returncode, 0, checked.stdout)
+
+    def test_too_many_rows_that_were_changed_by_hand_refuse_the_start(self):
+        server = self.server("--flush-interval", "10ms", "--audit-every", "0")
+        client = self.client(server)
+        for number in range(80):
+            client.call("INCRBY", f"counter-{number:05}", number + 21)
+        server.stop()
+        server.flags[1] = "1h"
+        server.start()
+        client = self.client(server)
+        for number in range(80):
+            client.call("INCR", f"counter-{number:05}")
+        server.kill()
+        base = sqlite3.connect(os.path.join(server.data, "tally.db"), timeout=20)
+        base.execute("UPDATE entries SET value = 555")
+        base.commit()
+        base.close()
+        checked = tallyd.run_program("--check", server.data)
+        self.assertEqual(checked.returncode, 1)
+        self.assertIn("damage: 70 rows more", checked.stdout)
+        self.assertEqual(server.start_fails(), 1)
+        self.assertRegex(server.messages(), "cannot start: .*rows of the store .*move it away")
+
 
 if __name__ == "__main__":
     tallyd.main()
