@@ -5,7 +5,8 @@
     damage_sweep.py --seed 7 --cell 'last segment/last group/a bit turns'
     damage_sweep.py --table docs/damage.md   writes the table between its markers
 
-A folder is made in one of these forms: stopped in order; killed; as a power cut leaves it some time
+A folder is made in one of these forms: stopped in order; killed; killed when the store had carried
+its WAL over into the file; as a power cut leaves it some time
 after the last write; as one leaves it that comes at once; and both without a store. What a power cut
 takes away is what was not synced: a library keeps what of log/synced was. A copy of the folder is
 damaged, looked at by --check, and started. What comes up has every count and every member compared
@@ -27,6 +28,7 @@ import os
 import random
 import re
 import shutil
+import sqlite3
 import struct
 import sys
 import tempfile
@@ -41,7 +43,7 @@ GROUP_ALIGN = 64
 BLOCK_BYTES = 512
 LIVES = 4
 COUNTERS = 6
-FORMS = ("stopped", "killed", "power cut", "power cut, no store", "power cut at once",
+FORMS = ("stopped", "killed", "killed at rest", "power cut", "power cut, no store", "power cut at once",
          "power cut at once, no store")
 STORE_DAMAGED = r"a page of the store is damaged|is not what was written there"
 BEGIN, END = "<!-- sweep:begin -->", "<!-- sweep:end -->"
@@ -67,7 +69,8 @@ class Truth:
             item, user = f"i{chance.randrange(3)}", f"user{chance.randrange(40)}"
             assert client.call("LIKE", item, user) == (user not in self.members[item])
             self.members[item].add(user)
-        batch = [("COUNTER.ADD", f"wide{i}", "1") for i in range(60)]  # a group of many sectors
+        first = 60 * chance.randrange(10)  # a group of many sectors, and a page or two of the store
+        batch = [("COUNTER.ADD", f"wide{i:03}", "1") for i in range(first, first + 60)]
         client.pipeline(batch)
         self.counts.update(command[1] for command in batch)
 
@@ -101,6 +104,19 @@ def read(path):
         return file.read()
 
 
+def mark_of(path, copy=None):
+    """How far a store is; with `copy` that of its file without the WAL, which is copied there."""
+    if copy:
+        shutil.copy(path, copy)
+    base = sqlite3.connect(copy or path, timeout=20)
+    try:
+        return base.execute("SELECT segment, position FROM progress").fetchone()
+    except sqlite3.DatabaseError:  # copied while it was written
+        return None
+    finally:
+        base.close()
+
+
 def synced_copy(path):
     """Of a server that leaves there what a power cut would leave of log/synced."""
     library = os.environ.get("SYNCED_COPY_LIBRARY") or os.path.join(
@@ -124,7 +140,8 @@ class Folder:
 
     def _live(self, chance, is_last):
         # In the end a part is in the store's -wal, and the rest in the log only.
-        slow = ("--flush-interval", "1h" if is_last else "10ms", "--flush-events", "50")
+        is_slow = is_last and self.form != "killed at rest"
+        slow = ("--flush-interval", "1h" if is_slow else "10ms", "--flush-events", "50")
         synced, durable = os.path.join(self.path, "log", "synced"), self.path + ".synced"
         server = tallyd.Server(*self.flags, *slow, data=self.path, http="off", env=synced_copy(durable))
         try:
@@ -136,12 +153,20 @@ class Folder:
                 self.truth.write(client, chance, 4)
                 if is_last and self.form.startswith("power cut") and "at once" not in self.form:
                     tallyd.wait_until(lambda: read(durable) == read(synced), 30, "it is synced, too")
+                if is_last and self.form == "killed at rest":
+                    tallyd.wait_until(lambda: self.is_at_rest(client), 60, "the WAL is carried over")
             if not is_last or self.form == "stopped":
                 assert server.stop() == 0, server.messages()
         finally:
             server.remove()
         if is_last and self.form.startswith("power cut"):
             shutil.copy(durable, synced)
+
+    def is_at_rest(self, client):
+        """Does the store's file have everything, without its WAL?"""
+        path = os.path.join(self.path, "tally.db")
+        return ("pipeline_lag_events:0" in client.call("INFO").splitlines() and
+                mark_of(path, self.path + ".db") == mark_of(path))
 
     def files(self):
         """Relative paths of all of them."""

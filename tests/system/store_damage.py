@@ -3,6 +3,7 @@ answered is ever wrong, the damage is named, and one command brings the store ba
 
 import os
 import random
+import shutil
 import sqlite3
 
 import tallyd
@@ -102,6 +103,62 @@ class StoreDamage(tallyd.Case):
         client = self.client(server)
         tallyd.wait_until(lambda: self.read(client, 79) is not None, 30, "it is counted anew")
         server.wait_message("is not what was written there", 5)
+
+    def mark(self, path):
+        """How far the store is; None if the file is being written."""
+        base = sqlite3.connect(path, timeout=20)
+        try:
+            return base.execute("SELECT segment, position FROM progress").fetchone()
+        except sqlite3.DatabaseError:
+            return None
+        finally:
+            base.close()
+
+    def is_carried_over(self, folder):
+        alone = os.path.join(folder, "alone.db")
+        shutil.copy(self.path, alone)
+        return self.mark(alone) == self.mark(self.path)
+
+    def test_a_wal_that_lost_what_was_carried_over_is_refused(self):
+        server = self.fill()
+        server.flags[1] = "10ms"
+        server.start()
+        client = self.client(server)
+        numbers = range(0, COUNTERS, 300)
+        for number in numbers:  # a transaction for each, and each in a page of its own
+            client.call("INCRBY", f"counter-{number:05}", 1)
+            tallyd.wait_until(lambda: "pipeline_lag_events:0" in client.call("INFO").splitlines(),
+                              30, "the store has it")
+        folder = self.folder()
+        tallyd.wait_until(lambda: self.is_carried_over(folder), 60, "the WAL was carried over")
+        server.kill()
+        whole = os.path.join(folder, "whole")
+        shutil.copytree(server.data, whole)
+        size = os.path.getsize(self.path + "-wal")
+        chance = random.Random(f"{tallyd.seed_of_run()} {self.id()}")
+        refused = 0
+        for _ in range(8):
+            offset = chance.randrange(size)
+            with self.subTest(offset=offset):
+                self.path += "-wal"
+                self.flip(offset, chance.randrange(8))
+                self.path = self.path[:-len("-wal")]
+                checked = tallyd.run_program("--check", server.data)
+                try:
+                    server.start()
+                except tallyd.StartError:
+                    refused += 1
+                    self.assertRegex(server.messages(), r"tally\.db-wal: DAMAGED")
+                    self.assertEqual(checked.returncode, 1)
+                    self.assertRegex(checked.stdout, r"damage: .*tally\.db-wal: DAMAGED")
+                else:
+                    client = self.client(server)
+                    for number in numbers:
+                        self.assertEqual(client.call("GET", f"counter-{number:05}"), f"{number + 22}")
+                    server.kill()
+                shutil.rmtree(server.data)
+                shutil.copytree(whole, server.data)
+        self.assertGreater(refused, 0)
 
     def test_a_row_that_was_changed_by_hand_is_never_used_by_a_start(self):
         server = self.server("--flush-interval", "10ms", "--workers", "1", "--audit-every", "0")

@@ -7,13 +7,15 @@
 
 #include <sqlite3.h>
 
-#define NAME "tally-readonly"
+#define NAME      "tally-readonly"
+#define NAME_FILE "tally-readonly-file"
 
 /* The file of the VFS below stands right behind it. */
 struct readonly_file {
     sqlite3_file base;
     bool is_absent; /* a WAL that does not exist: it is empty */
     bool may_write; /* the file of the VFS below */
+    bool locks;
 };
 
 static struct readonly_file *readonly(sqlite3_file *file)
@@ -74,18 +76,23 @@ static int readonly_size(sqlite3_file *file, sqlite3_int64 *ret_size)
 /* A file that may not be written cannot be locked against readers, and nobody writes to it. */
 static int readonly_lock(sqlite3_file *file, int level)
 {
-    if (level > SQLITE_LOCK_SHARED && !readonly(file)->may_write)
+    bool is_real = readonly(file)->locks &&
+                   (level <= SQLITE_LOCK_SHARED || readonly(file)->may_write);
+    if (!is_real)
         return SQLITE_OK;
     return real(file)->pMethods->xLock(real(file), level);
 }
 
 static int readonly_unlock(sqlite3_file *file, int level)
 {
-    return real(file)->pMethods->xUnlock(real(file), level);
+    return readonly(file)->locks ? real(file)->pMethods->xUnlock(real(file), level) : SQLITE_OK;
 }
 
 static int readonly_is_reserved(sqlite3_file *file, int *ret_is)
 {
+    *ret_is = 0;
+    if (!readonly(file)->locks)
+        return SQLITE_OK;
     return real(file)->pMethods->xCheckReservedLock(real(file), ret_is);
 }
 
@@ -126,6 +133,9 @@ static const sqlite3_io_methods methods = {
 
 /* --- the VFS --- */
 
+static sqlite3_vfs whole; /* the file and its WAL */
+static sqlite3_vfs file_alone;
+
 static sqlite3_vfs *below(sqlite3_vfs *vfs)
 {
     return vfs->pAppData;
@@ -153,7 +163,8 @@ static int readonly_open(sqlite3_vfs *vfs, sqlite3_filename name, sqlite3_file *
     if (!is_main)
         as = (as & ~SQLITE_OPEN_READWRITE) | SQLITE_OPEN_READONLY;
     int got = 0;
-    int code = open_below(vfs, name, base, as, &got);
+    bool is_hidden = vfs == &file_alone && !is_main;
+    int code = is_hidden ? SQLITE_CANTOPEN : open_below(vfs, name, base, as, &got);
     bool is_absent = code != SQLITE_OK && (flags & SQLITE_OPEN_WAL);
     if (code != SQLITE_OK && !is_absent)
         return code;
@@ -161,6 +172,7 @@ static int readonly_open(sqlite3_vfs *vfs, sqlite3_filename name, sqlite3_file *
         .base.pMethods = &methods,
         .is_absent = is_absent,
         .may_write = (got & SQLITE_OPEN_READWRITE) != 0,
+        .locks = vfs == &whole,
     };
     if (ret_flags)
         *ret_flags = flags;
@@ -175,8 +187,12 @@ static int refuse_delete(sqlite3_vfs *vfs, const char *name, int sync)
     return SQLITE_READONLY;
 }
 
+/* SQLite asks for a journal and a WAL so. */
 static int vfs_access(sqlite3_vfs *vfs, const char *name, int flags, int *ret_is)
 {
+    *ret_is = 0;
+    if (vfs == &file_alone)
+        return SQLITE_OK;
     return below(vfs)->xAccess(below(vfs), name, flags, ret_is);
 }
 
@@ -205,16 +221,13 @@ static int vfs_last_error(sqlite3_vfs *vfs, int size, char *to)
     return below(vfs)->xGetLastError(below(vfs), size, to);
 }
 
-static void add_vfs(void)
+static void add_vfs(sqlite3_vfs *vfs, const char *name, sqlite3_vfs *usual)
 {
-    static sqlite3_vfs added;
-    sqlite3_vfs *usual = sqlite3_vfs_find(NULL);
-    assert(usual);
-    added = (sqlite3_vfs){
+    *vfs = (sqlite3_vfs){
         .iVersion = 1,
         .szOsFile = (int)sizeof(struct readonly_file) + usual->szOsFile,
         .mxPathname = usual->mxPathname,
-        .zName = NAME,
+        .zName = name,
         .pAppData = usual,
         .xOpen = readonly_open,
         .xDelete = refuse_delete,
@@ -225,14 +238,29 @@ static void add_vfs(void)
         .xCurrentTime = vfs_time,
         .xGetLastError = vfs_last_error,
     };
-    int code = sqlite3_vfs_register(&added, 0);
+    int code = sqlite3_vfs_register(vfs, 0);
     assert(code == SQLITE_OK);
     (void)code;
 }
 
+static void add_both(void)
+{
+    sqlite3_vfs *usual = sqlite3_vfs_find(NULL);
+    assert(usual);
+    add_vfs(&whole, NAME, usual);
+    add_vfs(&file_alone, NAME_FILE, usual);
+}
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
 const char *readonly_vfs(void)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, add_vfs);
+    pthread_once(&once, add_both);
     return NAME;
+}
+
+const char *readonly_file_vfs(void)
+{
+    pthread_once(&once, add_both);
+    return NAME_FILE;
 }

@@ -10,4 +10,8 @@
 /* The name of the VFS, on top of SQLite's default. Any thread. */
 const char *readonly_vfs(void);
 
+/* One that shows the file alone, as if there were no WAL, and locks nothing: for a look beside a
+ * connection that keeps others from writing. */
+const char *readonly_file_vfs(void);
+
 #endif
