@@ -123,8 +123,8 @@ static enum err does_not_fit(const struct error *cause, struct error *error)
     if (cause->code != ERR_INVALID)
         return error_set(error, cause->code, "%s", cause->text);
     return error_set(error, ERR_INVALID,
-                     "the store does not fit the log: %.110s: bring back the whole log, or move the "
-                     "store away and it is made anew from the log",
+                     "the store does not fit the log: %.110s: bring back the whole log, or move "
+                     "the store away and it is made anew from the log",
                      cause->text);
 }
 

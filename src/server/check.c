@@ -12,9 +12,10 @@
 #include "store/sqlite/sqlite.h"
 
 #define SEGMENT_BYTES (1u << 20) /* of a log that is only read: any that is valid */
-#define STORE_ADVICE \
-    "--repair leaves the store as it is: move it away, with its -wal and -shm, and the next start " \
-    "makes it anew from the log"
+
+static const char store_advice[] =
+    "--repair leaves the store as it is: move it away, with its -wal and -shm, and the next start "
+    "makes it anew from the log";
 
 struct check {
     struct env *env;
@@ -134,6 +135,6 @@ enum err check_repair(struct env *env, const struct config *config, const char *
     struct error of_store = {.text = ""};
     if (!check_store(&check, true, &of_store))
         return ERR_OK;
-    say(arg, STORE_ADVICE);
+    say(arg, store_advice);
     return error_set(error, ERR_CORRUPT, "%s", of_store.text);
 }

@@ -364,11 +364,14 @@ enum err store_check_some(struct sqlite_store *store, struct error *error)
     return err ? err : check_some(store, error);
 }
 
+static enum err connect_store(struct sqlite_store *store, struct error *error)
+{
+    return store->options.looks ? connect_to_look(store, error) : connect_file(store, error);
+}
+
 static enum err make_ready(struct sqlite_store *store, struct error *error)
 {
-    enum err err = store->db.handle       ? ERR_OK
-                   : store->options.looks ? connect_to_look(store, error)
-                                          : connect_file(store, error);
+    enum err err = store->db.handle ? ERR_OK : connect_store(store, error);
     if (!err)
         err = check_damage(store, error);
     return err || store->is_ready ? err : load_memory(store, error);
