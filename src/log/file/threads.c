@@ -212,6 +212,13 @@ void threads_stop(struct file_log *log)
     stop_helpers(log);
 }
 
+bool file_log_settle_step(struct log *base, bool is_busy)
+{
+    struct file_log *log = file_log_of(base);
+    assert(log->options.manual);
+    return !log->broken && commit_settle(log, is_busy);
+}
+
 bool file_log_step(struct log *base)
 {
     struct file_log *log = file_log_of(base);
@@ -224,7 +231,6 @@ bool file_log_step(struct log *base)
         next_prepare_some(log, log->wanted_bytes);
     bool commits = commit_some(log);
     bool seals = seal_if_wanted(log);
-    bool settles = commit_settle(log, commits || seals);
-    return commits || seals || prepares || settles ||
+    return commits || seals || prepares ||
            next_may_prepare(log); /* a larger segment may be wanted now */
 }
