@@ -35,6 +35,7 @@ struct loader {
     enum telling telling;
     uint64_t cursor;
     uint64_t told;
+    bool has_unnamed;    /* a wrong row was handed in, and could not be named */
     uint32_t served;     /* wants since the last piece of the telling */
     struct buffer names; /* of a want */
     struct slice *found_names;
@@ -111,6 +112,8 @@ static bool is_refused(struct errand *errand, const struct state_target *target)
         message_error("a row of the store is not what was written there: it is counted anew from "
                       "the log before it is used id=%s",
                       message_quote(id, sizeof(id), target->id));
+    else if (!loader->runs && !suspects_queue_has(loader->options.suspects, target->id))
+        loader->has_unnamed = true;
     return loader->runs;
 }
 
@@ -304,7 +307,12 @@ enum err loader_serve(struct loader *loader, struct error *error)
     enum err err = ERR_OK;
     while (serve_some(loader, &err, first ? NULL : error) > 0)
         first = first ? first : err;
-    return first;
+    if (first || !loader->has_unnamed)
+        return first;
+    return error_set(error, ERR_CORRUPT,
+                     "more than %u rows of the store are not what was written there: move it away "
+                     "and it is made anew from the log, or bring back a copy",
+                     SUSPECTS_MAX);
 }
 
 /* --- telling --- */

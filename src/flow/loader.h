@@ -23,16 +23,18 @@ struct loader_options {
     struct hot *hot;
     struct store *store;
     uint64_t keep_keys_ms;
-    /* Rows that are not what was written there are named here, and are not handed in (ERR_CORRUPT)
-     * unless nobody could put them right yet: without a thread. NULL: all are handed in. */
+    /* Rows that are not what was written there are named here, and are not handed in: ERR_CORRUPT.
+     * At recovery nobody can put them right yet: they are handed in without a thread, and whoever
+     * recovers has them put right before anybody asks for them. NULL: all are handed in. */
     struct suspects_queue *suspects;
 };
 
 struct loader *loader_new(const struct loader_options *options);
 void loader_free(struct loader *loader);
 
-/* Answers all that is wanted now. The first error of the store, whose code was handed in. Without
- * a thread only: recovery, tests. */
+/* Answers all that is wanted now. The first error of the store, whose code was handed in;
+ * ERR_CORRUPT: there are more wrong rows than can be named. Without a thread only: recovery,
+ * tests. */
 enum err loader_serve(struct loader *loader, struct error *error);
 
 /* The store is known to be empty: there is nothing to tell. Before anything is replayed. */

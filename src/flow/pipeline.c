@@ -10,6 +10,7 @@
 #include "flow/aggregator.h"
 #include "flow/desk.h"
 #include "flow/loader.h"
+#include "flow/proof.h"
 #include "flow/recovery.h"
 #include "flow/service.h"
 
@@ -175,6 +176,8 @@ enum err pipeline_start(struct pipeline *pipeline, struct service *service, stru
     enum err err = aggregator_start(pipeline->aggregator, error);
     for (unsigned i = 0; !err && i < pipeline->loader_count; i++)
         err = loader_start(pipeline->loaders[i], error);
+    if (!err && options->log->lanes == 1) /* it has recovered */
+        err = proof_settle_suspects(pipeline->desk, error);
     return err ? err : desk_start(pipeline->desk, error);
 }
 

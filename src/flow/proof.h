@@ -48,4 +48,9 @@ void proof_end_mending(struct desk_seat *seat);
 /* Looks at all of them. An error is the store's or the log's; a drift is none. */
 enum err proof_check(struct proof *proof, const struct proof_ids *ids, struct error *error);
 
+/* Has the rows that recovery has used although they are not what was written there, and what came
+ * of them in memory, put right from the log. Before anybody is served, and before the desk starts.
+ * ERR_CORRUPT: they cannot be. */
+enum err proof_settle_suspects(struct desk *desk, struct error *error);
+
 #endif

@@ -1,6 +1,7 @@
 /* proof_tasks.c - recounts and audits of all that there is, as tasks and in the background. */
 #include "flow/proof_own.h"
 
+#include <assert.h>
 #include <inttypes.h>
 
 #include "base/message.h"
@@ -130,6 +131,57 @@ bool proof_deal_with_suspects(struct desk_seat *seat)
                       message_quote(name, sizeof(name), id),
                       error.text[0] ? error.text : err_meaning(err));
     return true;
+}
+
+/* --- at a start --- */
+
+static enum err check_settled(struct proof *proof, const struct proof_ids *ids, struct error *error)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < ids->count; i++) {
+        struct slice id = proof_ids_next(ids, &at);
+        bool is_wrong;
+        enum err err = proof_is_wrong(proof, id, &is_wrong, error);
+        if (!err && is_wrong)
+            err = error_set(error, ERR_REFUSED, "changes of it wait, or the repair was refused");
+        if (err)
+            return err;
+    }
+    return ERR_OK;
+}
+
+static enum err settle_all(struct desk_seat *seat, const struct proof_ids *ids, struct error *error)
+{
+    struct proof proof = {.seat = seat, .repair = true};
+    message_warning("rows of the store are not what was written there: they are counted anew from "
+                    "the log before anybody is served rows=%zu",
+                    ids->count);
+    enum err err = seat_catch_up(seat, error);
+    if (!err)
+        err = proof_check(&proof, ids, error);
+    return err ? err : check_settled(&proof, ids, error);
+}
+
+enum err proof_settle_suspects(struct desk *desk, struct error *error)
+{
+    assert(desk);
+
+    struct desk_seat *seat = &desk->seats[DESK_JOB_THREADS];
+    struct proof_ids ids;
+    struct suspect suspect;
+    proof_ids_init(&ids);
+    while (desk->options.suspects &&
+           suspects_queue_take(desk->options.suspects, UINT64_MAX, &suspect))
+        proof_ids_add(&ids, (struct slice){suspect.id, suspect.size});
+    struct error cause = {.text = ""};
+    enum err err = ids.count > 0 ? settle_all(seat, &ids, &cause) : ERR_OK;
+    proof_ids_done(&ids);
+    if (!err)
+        return ERR_OK;
+    return error_set(error, ERR_CORRUPT,
+                     "rows of the store are not what was written there, and cannot be counted anew "
+                     "from the log (%.90s): move the store away, or bring back a copy",
+                     cause.text[0] ? cause.text : err_meaning(err));
 }
 
 /* After a piece of `done` ids. */

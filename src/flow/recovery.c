@@ -21,6 +21,7 @@ struct replay {
     uint64_t started_ns;
     uint64_t told_ns; /* when the operator last heard of it */
     struct event ahead[AHEAD];
+    bool has_failed; /* an event; not the reading */
 };
 
 /* ---- telling ---- */
@@ -107,6 +108,7 @@ static enum err visit(void *arg, struct slice section, struct log_position next,
     struct replay *replay = arg;
     struct error cause = {.text = ""};
     enum err err = replay_section(replay, section, &cause);
+    replay->has_failed = err != ERR_OK;
     if (err)
         return error_set(error, err, "before segment %" PRIu64 ", offset %" PRIu64 ": %.180s",
                          next.segment, next.offset, cause.text);
@@ -115,19 +117,43 @@ static enum err visit(void *arg, struct slice section, struct log_position next,
     return ERR_OK;
 }
 
+/* The log was not found to go on where the store is. */
+static enum err does_not_fit(const struct error *cause, struct error *error)
+{
+    if (cause->code != ERR_INVALID)
+        return error_set(error, cause->code, "%s", cause->text);
+    return error_set(error, ERR_INVALID,
+                     "the store does not fit the log: %.110s: bring back the whole log, or move "
+                     "the store away and it is made anew from the log",
+                     cause->text);
+}
+
 static enum err run(struct env *env, struct log *log, struct hot *hot, struct loader *loader,
                     struct log_position from, struct recovery *ret_recovery, struct error *error)
 {
     uint64_t now_ns = env_monotonic_ns(env);
     struct replay replay = {
         .env = env, .hot = hot, .loader = loader, .started_ns = now_ns, .told_ns = now_ns};
-    enum err err = log_read(log, from, visit, &replay, reading, error);
-    if (err)
-        return err;
+    struct error cause = {.text = ""};
+    if (log_read(log, from, visit, &replay, reading, &cause))
+        return loader && !replay.has_failed ? does_not_fit(&cause, error)
+                                            : error_set(error, cause.code, "%s", cause.text);
 
     replay.done.duration_ns = env_monotonic_ns(env) - replay.started_ns;
     *ret_recovery = replay.done;
     return ERR_OK;
+}
+
+/* Is the log everything? */
+static enum err check_whole(struct log *log, struct error *error)
+{
+    struct log_segment first;
+    if (log_segments(log, &first, 1) == 0 || first.number == 1)
+        return ERR_OK;
+    return error_set(error, ERR_INVALID,
+                     "the log begins with segment %" PRIu64 ": what was before is in the store "
+                     "only, and cannot be left out",
+                     first.number);
 }
 
 enum err recovery_run(struct env *env, struct log *log, struct hot *hot, struct log_position from,
@@ -135,13 +161,8 @@ enum err recovery_run(struct env *env, struct log *log, struct hot *hot, struct 
 {
     assert(env && log && hot && ret_recovery);
 
-    struct log_segment first;
-    if (from.segment == 0 && log_segments(log, &first, 1) > 0 && first.number > 1)
-        return error_set(error, ERR_INVALID,
-                         "the log begins with segment %" PRIu64 ": what was before is in the store "
-                         "only, and cannot be left out",
-                         first.number);
-    return run(env, log, hot, NULL, from, ret_recovery, error);
+    enum err err = from.segment == 0 ? check_whole(log, error) : ERR_OK;
+    return err ? err : run(env, log, hot, NULL, from, ret_recovery, error);
 }
 
 static enum err is_ahead(struct log_position mark, struct log_position end, struct error *error)
@@ -194,4 +215,28 @@ enum err recovery_run_behind(struct env *env, struct log *log, struct hot *hot,
         loader_tell_none(loader);
     err = run(env, log, hot, loader, mark->position, ret_recovery, error);
     return err ? err : check_end(log, mark->position, error);
+}
+
+static enum err skip_section(void *arg, struct slice section, struct log_position next,
+                             struct error *error)
+{
+    (void)arg;
+    (void)section;
+    (void)next;
+    (void)error;
+    return ERR_OK;
+}
+
+enum err recovery_check(struct log *log, const struct state_mark *mark, struct error *error)
+{
+    assert(log);
+
+    if (!mark)
+        return check_whole(log, error);
+    enum err err = check_segments(log, mark->position, error);
+    if (err)
+        return err;
+    struct error cause = {.text = ""};
+    err = log_read(log, mark->position, skip_section, NULL, NULL, &cause);
+    return err ? does_not_fit(&cause, error) : check_end(log, mark->position, error);
 }

@@ -33,4 +33,8 @@ enum err recovery_run_behind(struct env *env, struct log *log, struct hot *hot,
                              struct loader *loader, const struct state_mark *mark,
                              struct recovery *ret_recovery, struct error *error);
 
+/* Would these two refuse this log, with a store at `mark` or (NULL) without one? Replays nothing,
+ * and changes nothing. */
+enum err recovery_check(struct log *log, const struct state_mark *mark, struct error *error);
+
 #endif

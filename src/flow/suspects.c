@@ -53,6 +53,16 @@ bool suspects_queue_report(struct suspects_queue *queue, struct slice id)
     return adds;
 }
 
+bool suspects_queue_has(struct suspects_queue *queue, struct slice id)
+{
+    assert(queue);
+
+    lock_take(&queue->lock);
+    bool has = find(queue, id) < queue->list + queue->count;
+    lock_release(&queue->lock);
+    return has;
+}
+
 bool suspects_queue_take(struct suspects_queue *queue, uint64_t now_ns, struct suspect *ret_suspect)
 {
     assert(queue && ret_suspect);

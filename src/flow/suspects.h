@@ -37,6 +37,9 @@ bool suspects_queue_add(struct suspects_queue *queue, struct slice id);
 /* The same, and says so. */
 bool suspects_queue_report(struct suspects_queue *queue, struct slice id);
 
+/* Does it wait? */
+bool suspects_queue_has(struct suspects_queue *queue, struct slice id);
+
 /* The last that was added, of those whose time has come. False: none. */
 bool suspects_queue_take(struct suspects_queue *queue, uint64_t now_ns,
                          struct suspect *ret_suspect);

@@ -10,7 +10,8 @@ const struct config_action_flag config_action_flags[CONFIG_ACTION_COUNT] = {
     {"help", CONFIG_HELP, false, "print this"},
     {"version", CONFIG_VERSION, false, "print the version"},
     {"test-config", CONFIG_TEST, false, "read all settings, say whether they are fine, and exit"},
-    {"check", CONFIG_CHECK, true, "verify every byte of a data folder, changing nothing, and exit"},
+    {"check", CONFIG_CHECK, true,
+     "verify every byte of a data folder, its log and its store, changing nothing, and exit"},
     {"repair", CONFIG_REPAIR, true,
      "cut the log before its first damage, keep what is cut beside it, and exit; what stood "
      "behind the damage is lost: run --check first"},

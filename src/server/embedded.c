@@ -79,18 +79,22 @@ static enum err check_folder(struct server *server, struct error *error)
     return move_check_folder(&options, error);
 }
 
-/* Where the store is: false if there is to be none. */
-static bool find_store(const struct config *config, char *path, size_t size)
+static bool is_postgres(const struct config *config)
+{
+    return strncmp(config->store.text, "postgres", strlen("postgres")) == 0;
+}
+
+bool embedded_find_store(const struct config *config, const char *folder, char *path, size_t size)
 {
     const char *given = config->store.text;
-    if (strcmp(given, "none") == 0)
+    if (strcmp(given, "none") == 0 || is_postgres(config))
         return false;
     if (strncmp(given, "sqlite:", 7) == 0)
         given += 7;
     if (given[0])
         (void)snprintf(path, size, "%s", given);
     else
-        (void)snprintf(path, size, "%s/tally.db", config->data.text);
+        (void)snprintf(path, size, "%s/tally.db", folder);
     return true;
 }
 
@@ -101,11 +105,6 @@ static uint64_t store_cache_bytes(const struct config *config)
     if (share == 0 || share > STORE_CACHE_MOST)
         return 0;
     return share < STORE_CACHE_LEAST ? STORE_CACHE_LEAST : share;
-}
-
-static bool is_postgres(const struct config *config)
-{
-    return strncmp(config->store.text, "postgres", strlen("postgres")) == 0;
 }
 
 static enum err open_postgres(struct server *server, struct error *error)
@@ -125,7 +124,7 @@ static enum err open_store(struct server *server, struct error *error)
     if (is_postgres(&server->config))
         return open_postgres(server, error);
     char path[VALUE_TEXT_MAX + sizeof("/tally.db")];
-    if (!find_store(&server->config, path, sizeof(path)))
+    if (!embedded_find_store(&server->config, server->config.data.text, path, sizeof(path)))
         return ERR_OK;
     struct sqlite_store_options options = {.path = path,
                                            .cache_bytes = store_cache_bytes(&server->config)};

@@ -6,7 +6,7 @@
 
 #include "base/env.h"
 #include "base/message.h"
-#include "log/file/file.h"
+#include "server/check.h"
 #include "server/config.h"
 #include "server/help.h"
 #include "server/notify.h"
@@ -48,16 +48,16 @@ static int finish(enum err err, const struct error *error)
     return err == ERR_INVALID ? PROCESS_MISTAKEN : PROCESS_FAILED;
 }
 
-static int check_data(const char *folder)
+static int check_folder(const struct config *config, const char *folder)
 {
     struct error error;
-    return finish(file_log_check(env_system(), folder, print_line, NULL, &error), &error);
+    return finish(check_data(env_system(), config, folder, print_line, NULL, &error), &error);
 }
 
-static int repair_data(const char *folder)
+static int repair_folder(const struct config *config, const char *folder)
 {
     struct error error;
-    return finish(file_log_repair(env_system(), folder, print_line, NULL, &error), &error);
+    return finish(check_repair(env_system(), config, folder, print_line, NULL, &error), &error);
 }
 
 static int test_config(void)
@@ -150,9 +150,9 @@ int main(int argc, char **argv)
     case CONFIG_TEST:
         return test_config();
     case CONFIG_CHECK:
-        return check_data(request.folder);
+        return check_folder(&config, request.folder);
     case CONFIG_REPAIR:
-        return repair_data(request.folder);
+        return repair_folder(&config, request.folder);
     case CONFIG_RUN:
         break;
     }

@@ -80,6 +80,9 @@ typedef enum err server_step_fn(struct server *server, struct error *error);
 server_step_fn embedded_open; /* log, store, hot layer; recovers */
 server_step_fn embedded_start;
 
+/* Where the store of a data folder is, if it is a file: false if it is none. */
+bool embedded_find_store(const struct config *config, const char *folder, char *path, size_t size);
+
 /* Begins to move to where `config` says, if that is set and it is not under way. */
 enum err embedded_move(struct server *server, const struct config *config, struct error *error);
 void embedded_stop(struct server *server); /* after the workers have ended */

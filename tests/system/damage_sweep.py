@@ -5,16 +5,19 @@
     damage_sweep.py --seed 7 --cell 'last segment/last group/a bit turns'
     damage_sweep.py --table docs/damage.md   writes the table between its markers
 
-A folder is made in one of four forms: stopped in order; killed; killed, with what the page cache
-had not written down by itself taken away, as a power cut does; and that without a store. A copy of
-it is damaged, looked at by --check, and started. What comes up has every count and every member
-compared with what was acknowledged; then all old segments are read in the background.
+A folder is made in one of these forms: stopped in order; killed; killed when the store had carried
+its WAL over into the file; as a power cut leaves it some time
+after the last write; as one leaves it that comes at once; and both without a store. What a power cut
+takes away is what was not synced: a library keeps what of log/synced was. A copy of the folder is
+damaged, looked at by --check, and started. What comes up has every count and every member compared
+with what was acknowledged; then all old segments, and all pages of the store, are read in the
+background.
 
     right      everything is there; what was hit is not needed, or was made anew
     reported   everything is there, and the damage is a message and a number in INFO
     refused    the start names the file, and for the log the offset or what is missing
     refused reads   it starts, and what it cannot give it refuses with an error
-    undecidable     lost, in a way that decision 14 names: only after a power cut
+    cannot be told  lost, in a way that decision 14 names: only when the power went at once
     LOST       something acknowledged is not there, and nobody says so
 
 `LOST` fails the test, and so do a refusal that names no file and a --check that calls damage sound."""
@@ -25,6 +28,7 @@ import os
 import random
 import re
 import shutil
+import sqlite3
 import struct
 import sys
 import tempfile
@@ -39,7 +43,9 @@ GROUP_ALIGN = 64
 BLOCK_BYTES = 512
 LIVES = 4
 COUNTERS = 6
-FORMS = ("stopped", "killed", "power cut", "power cut, no store")
+FORMS = ("stopped", "killed", "killed at rest", "power cut", "power cut, no store", "power cut at once",
+         "power cut at once, no store")
+STORE_DAMAGED = r"a page of the store is damaged|is not what was written there"
 BEGIN, END = "<!-- sweep:begin -->", "<!-- sweep:end -->"
 
 
@@ -63,7 +69,8 @@ class Truth:
             item, user = f"i{chance.randrange(3)}", f"user{chance.randrange(40)}"
             assert client.call("LIKE", item, user) == (user not in self.members[item])
             self.members[item].add(user)
-        batch = [("COUNTER.ADD", f"wide{i}", "1") for i in range(60)]  # a group of many sectors
+        first = 60 * chance.randrange(10)  # a group of many sectors, and a page or two of the store
+        batch = [("COUNTER.ADD", f"wide{i:03}", "1") for i in range(first, first + 60)]
         client.pipeline(batch)
         self.counts.update(command[1] for command in batch)
 
@@ -92,6 +99,32 @@ class Truth:
             refused.append(str(error))
 
 
+def read(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def mark_of(path, copy=None):
+    """How far a store is; with `copy` that of its file without the WAL, which is copied there."""
+    if copy:
+        shutil.copy(path, copy)
+    base = sqlite3.connect(copy or path, timeout=20)
+    try:
+        return base.execute("SELECT segment, position FROM progress").fetchone()
+    except sqlite3.DatabaseError:  # copied while it was written
+        return None
+    finally:
+        base.close()
+
+
+def synced_copy(path):
+    """Of a server that leaves there what a power cut would leave of log/synced."""
+    library = os.environ.get("SYNCED_COPY_LIBRARY") or os.path.join(
+        os.path.dirname(tallyd.PROGRAM), "tests", "system", "libsynced_copy.so")
+    assert os.path.exists(library), f"{library} is missing: build the target synced_copy"
+    return {"LD_PRELOAD": library, "SYNCED_COPY": path, "ASAN_OPTIONS": "verify_asan_link_order=0"}
+
+
 class Folder:
     """A data folder in one of the forms, what it was some time before, and what is true."""
 
@@ -107,8 +140,10 @@ class Folder:
 
     def _live(self, chance, is_last):
         # In the end a part is in the store's -wal, and the rest in the log only.
-        slow = ("--flush-interval", "1h" if is_last else "10ms", "--flush-events", "50")
-        server = tallyd.Server(*self.flags, *slow, data=self.path, http="off")
+        is_slow = is_last and self.form != "killed at rest"
+        slow = ("--flush-interval", "1h" if is_slow else "10ms", "--flush-events", "50")
+        synced, durable = os.path.join(self.path, "log", "synced"), self.path + ".synced"
+        server = tallyd.Server(*self.flags, *slow, data=self.path, http="off", env=synced_copy(durable))
         try:
             server.start()
             with server.connect() as client:
@@ -116,13 +151,22 @@ class Folder:
                 if is_last:
                     shutil.copytree(self.path, self.older)
                 self.truth.write(client, chance, 4)
+                if is_last and self.form.startswith("power cut") and "at once" not in self.form:
+                    tallyd.wait_until(lambda: read(durable) == read(synced), 30, "it is synced, too")
+                if is_last and self.form == "killed at rest":
+                    tallyd.wait_until(lambda: self.is_at_rest(client), 60, "the WAL is carried over")
             if not is_last or self.form == "stopped":
                 assert server.stop() == 0, server.messages()
         finally:
             server.remove()
         if is_last and self.form.startswith("power cut"):
-            shutil.copy(os.path.join(self.older, "log", "synced"),
-                        os.path.join(self.path, "log", "synced"))
+            shutil.copy(durable, synced)
+
+    def is_at_rest(self, client):
+        """Does the store's file have everything, without its WAL?"""
+        path = os.path.join(self.path, "tally.db")
+        return ("pipeline_lag_events:0" in client.call("INFO").splitlines() and
+                mark_of(path, self.path + ".db") == mark_of(path))
 
     def files(self):
         """Relative paths of all of them."""
@@ -268,10 +312,10 @@ class Verdict(Exception):
     """What must not be."""
 
 
-def is_undecidable(folder, cell):
+def cannot_be_told(folder, cell):
     """Lost so that nothing is left that could tell: decision 14."""
     what, part, fault = cell
-    return (folder.form.startswith("power cut") and what == "last segment" and
+    return (folder.form.startswith("power cut at once") and what == "last segment" and
             (part, fault) in (("last group", "512 bytes are zero"), ("the file", "an older version")))
 
 
@@ -283,10 +327,10 @@ def judge_refusal(server, checked):
     if "/log/" in reason:
         if not re.search(r"offset \d+|missing|the first", reason):
             raise Verdict(f"neither an offset nor what is missing: {reason}")
-        if checked.returncode == 0:
-            raise Verdict(f"--check calls sound what is refused: {reason}")
     elif not re.search(r"tally\.db|the store|lock", reason):
         raise Verdict(f"no file is named: {reason}")
+    if checked.returncode == 0:
+        raise Verdict(f"--check calls sound what is refused: {reason}")
     return "refused"
 
 
@@ -303,9 +347,14 @@ def judge_start(folder, server, checked, cell):
     with server.connect() as client:
         wrong, refused = folder.truth.differences(client)
         reported = wait_verified(server, client)
+        if re.search(r"damage: \S*tally\.db: ", checked.stdout):
+            server.wait_message(STORE_DAMAGED, 60)  # all pages are read, in quiet moments
+            reported = True
+        elif re.search(STORE_DAMAGED, server.messages()):
+            reported = True
     if wrong:
-        if is_undecidable(folder, cell):
-            return "undecidable"
+        if cannot_be_told(folder, cell):
+            return "cannot be told"
         return "LOST"
     if checked.returncode != 0 and not reported:
         raise Verdict(f"--check finds damage, and nobody says so: {checked.stderr}")
@@ -401,7 +450,7 @@ def main():
     parser.add_argument("--cell")
     parser.add_argument("--table")
     arguments = parser.parse_args()
-    seed = arguments.seed if arguments.seed is not None else random.randrange(1 << 31)
+    seed = arguments.seed if arguments.seed is not None else tallyd.seed_of_run()
     begin = time.monotonic()
     print(f"tallyd: {tallyd.PROGRAM}, seed {seed}", file=sys.stderr)
     sweep = Sweep(seed, arguments.rounds, arguments.cell).run()

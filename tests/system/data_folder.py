@@ -1,7 +1,9 @@
 """data_folder.py - what is found in a data folder: other processes, foreign files, newer formats,
 damage; and what --check and --repair make of it."""
 
+import hashlib
 import os
+import sqlite3
 import subprocess
 
 import tallyd
@@ -14,6 +16,32 @@ def write_views(server, first, last):
     with server.connect() as client:
         for value in range(first, last + 1):
             assert client.call("INCR", "views") == value
+
+
+def wait_stored(server):
+    """Until the store has everything that was written."""
+    with server.connect() as client:
+        tallyd.wait_until(lambda: "pipeline_lag_events:0" in client.call("INFO").splitlines(), 30,
+                          "the store is as far as the log")
+
+
+def tear_last_group(server):
+    """As if the last group had reached the disk in part."""
+    with open(server.segments()[-1], "r+b") as file:
+        end = len(file.read().rstrip(b"\0"))
+        file.seek(end - 40)
+        file.write(bytes(40))
+
+
+def all_of(folder):
+    """The bytes and times of all files below it."""
+    found = {}
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            path = os.path.join(parent, name)
+            with open(path, "rb") as file:
+                found[path] = (hashlib.sha256(file.read()).hexdigest(), os.stat(path).st_mtime_ns)
+    return found
 
 
 def flip_bit(path, offset):
@@ -166,6 +194,134 @@ class DataFolder(tallyd.Case):
             server.start()
             self.assertEqual(self.views(server), 10)
             server.kill()
+
+    def test_a_flipped_bit_in_the_last_group_is_damage_though_the_store_has_it(self):
+        for synced_known in (True, False):
+            server = self.server("--flush-interval", "10ms")
+            write_views(server, 1, 10)
+            wait_stored(server)
+            server.kill()
+            path = server.segments()[-1]
+            with open(path, "rb") as file:
+                end = len(file.read().rstrip(b"\0"))
+            if not synced_known:
+                os.remove(os.path.join(server.data, "log", "synced"))
+            for offset in (end - 3, end - 100):
+                flip_bit(path, offset)
+                checked = tallyd.run_program("--check", server.data)
+                self.assertEqual(checked.returncode, 1)
+                self.assertRegex(checked.stdout, rf"damage: {path}: offset \d+")
+                self.assert_start_fails(server, rf"{path}: offset \d+")
+                flip_bit(path, offset)
+            checked = tallyd.run_program("--check", server.data)
+            self.assertEqual(checked.returncode, 0, checked.stdout + checked.stderr)
+            server.start()
+            self.assertEqual(self.views(server), 10)
+            server.kill()
+
+    def test_a_log_that_ends_before_its_store_is_not_called_sound(self):
+        server = self.server("--flush-interval", "10ms")
+        write_views(server, 1, 10)
+        wait_stored(server)
+        server.kill()
+        tear_last_group(server)
+        os.remove(os.path.join(server.data, "log", "synced"))  # a power cut was quicker
+        checked = tallyd.run_program("--check", server.data)
+        self.assertEqual(checked.returncode, 1, checked.stdout)
+        self.assertRegex(checked.stdout, "damage: .*the store")
+        self.assert_start_fails(server, "cannot start: .*the store .*move the store away")
+        # A repair has nothing to cut off the log, and leaves the store alone.
+        before = all_of(server.data)
+        repaired = tallyd.run_program("--repair", server.data)
+        self.assertEqual(repaired.returncode, 1, repaired.stdout)
+        self.assertRegex(repaired.stdout, "there is nothing to repair(.|\n)*move it away")
+        self.assertEqual(all_of(server.data), before)
+        # Without the store it is an unfinished write, and the store is made anew.
+        for name in os.listdir(server.data):
+            if name.startswith("tally.db"):
+                os.remove(os.path.join(server.data, name))
+        checked = tallyd.run_program("--check", server.data)
+        self.assertEqual(checked.returncode, 0, checked.stderr)
+        self.assertRegex(checked.stdout, "unfinished write(.|\n)*there is no store yet")
+        server.start()
+        self.assertEqual(self.views(server), 9)
+
+    def test_a_repair_says_that_the_store_has_what_was_cut_off(self):
+        server = self.server("--flush-interval", "10ms")
+        write_views(server, 1, 10)
+        wait_stored(server)
+        self.assertEqual(server.stop(), 0)
+        flip_bit(server.segments()[0], HEADER_BYTES + 500)
+        repaired = tallyd.run_program("--repair", server.data)
+        self.assertEqual(repaired.returncode, 1, repaired.stdout)
+        self.assertRegex(repaired.stdout, "the log ends before the damage now(.|\n)*move it away")
+        self.assert_start_fails(server, "move the store away")
+        for name in os.listdir(server.data):
+            if name.startswith("tally.db"):
+                os.remove(os.path.join(server.data, name))
+        repaired = tallyd.run_program("--repair", server.data)
+        self.assertEqual(repaired.returncode, 0, repaired.stdout)
+        server.start()
+        self.assertLess(self.views(server), 10)
+
+    def test_a_damaged_store_is_not_called_sound(self):
+        server = self.server("--flush-interval", "10ms")
+        write_views(server, 1, 10)
+        self.assertEqual(server.stop(), 0)
+        path = os.path.join(server.data, "tally.db")
+        for page in range(os.path.getsize(path) // 4096):
+            flip_bit(path, page * 4096 + 1000)
+            checked = tallyd.run_program("--check", server.data)
+            self.assertEqual(checked.returncode, 1, f"page {page + 1}: {checked.stdout}")
+            self.assertRegex(checked.stdout,
+                             rf"damage: {path}: page {page + 1} at offset {page * 4096}")
+            flip_bit(path, page * 4096 + 1000)
+        with open(path, "r+b") as file:
+            file.write(b"a shopping list")
+        checked = tallyd.run_program("--check", server.data)
+        self.assertEqual(checked.returncode, 1)
+        self.assertIn(path, checked.stderr)
+        self.assert_start_fails(server, f"the store {path}")
+        # It is made anew from the log, and nobody has to look at it.
+        checked = tallyd.run_program("--check", server.data, "--store", "none")
+        self.assertEqual(checked.returncode, 0, checked.stderr)
+
+    def test_looking_changes_nothing(self):
+        for ends in ("stop", "kill"):  # with and without a WAL
+            server = self.server("--flush-interval", "10ms")
+            write_views(server, 1, 10)
+            wait_stored(server)
+            getattr(server, ends)()
+            before = all_of(server.data)
+            checked = tallyd.run_program("--check", server.data)
+            self.assertEqual(checked.returncode, 0, checked.stdout + checked.stderr)
+            self.assertRegex(checked.stdout, r"tally\.db: \d+ pages are sound")
+            self.assertRegex(checked.stdout, r"tally\.db: it has the log up to segment \d+, offset")
+            self.assertEqual(all_of(server.data), before)
+
+    def test_a_store_that_another_program_has_written_is_no_damage(self):
+        server = self.server("--flush-interval", "10ms")
+        write_views(server, 1, 10)
+        wait_stored(server)
+        server.kill()
+        # It carries the WAL over, and its pages have no checksums.
+        base = sqlite3.connect(os.path.join(server.data, "tally.db"))
+        base.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        base.close()
+        checked = tallyd.run_program("--check", server.data)
+        self.assertEqual(checked.returncode, 0, checked.stdout)
+        self.assertIn("another program has written to it", checked.stdout)
+        server.start()
+        self.assertEqual(self.views(server), 10)
+        server.stop()
+        base = sqlite3.connect(os.path.join(server.data, "tally.db"))
+        base.execute("UPDATE entries SET value = 11 WHERE id = 'views'")
+        base.commit()
+        base.execute("VACUUM")
+        base.close()
+        checked = tallyd.run_program("--check", server.data)
+        self.assertEqual(checked.returncode, 1)
+        self.assertRegex(checked.stdout, "damage: .*the row of .views. is not what was written")
 
     def test_damage_to_what_the_store_has_is_found_while_it_runs(self):
         server = self.server()

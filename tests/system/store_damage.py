@@ -4,6 +4,7 @@ store back."""
 
 import os
 import random
+import shutil
 import sqlite3
 
 import postgres
@@ -78,7 +79,7 @@ class StoreDamage(tallyd.Case):
 
     def test_flips_all_over_the_file(self):
         server = self.fill()
-        chance = random.Random(self.id())
+        chance = random.Random(f"{tallyd.seed_of_run()} {self.id()}")
         for _ in range(6):
             offset = chance.randrange(os.path.getsize(self.path))
             bit = chance.randrange(8)
@@ -115,6 +116,125 @@ class StoreDamage(tallyd.Case):
         base.close()
         client = self.client(server)
         tallyd.wait_until(lambda: self.read(client, 79) is not None, 30, "it is counted anew")
+
+    def mark(self, path):
+        """How far the store is; None if the file is being written."""
+        base = sqlite3.connect(path, timeout=20)
+        try:
+            return base.execute("SELECT segment, position FROM progress").fetchone()
+        except sqlite3.DatabaseError:
+            return None
+        finally:
+            base.close()
+
+    def is_carried_over(self, folder):
+        alone = os.path.join(folder, "alone.db")
+        shutil.copy(self.path, alone)
+        return self.mark(alone) == self.mark(self.path)
+
+    def test_a_wal_that_lost_what_was_carried_over_is_refused(self):
+        server = self.fill()
+        server.flags[1] = "10ms"
+        server.start()
+        client = self.client(server)
+        numbers = range(0, COUNTERS, 300)
+        for number in numbers:  # a transaction for each, and each in a page of its own
+            client.call("INCRBY", f"counter-{number:05}", 1)
+            tallyd.wait_until(lambda: "pipeline_lag_events:0" in client.call("INFO").splitlines(),
+                              30, "the store has it")
+        folder = self.folder()
+        tallyd.wait_until(lambda: self.is_carried_over(folder), 60, "the WAL was carried over")
+        server.kill()
+        whole = os.path.join(folder, "whole")
+        shutil.copytree(server.data, whole)
+        size = os.path.getsize(self.path + "-wal")
+        chance = random.Random(f"{tallyd.seed_of_run()} {self.id()}")
+        refused = 0
+        for _ in range(8):
+            offset = chance.randrange(size)
+            with self.subTest(offset=offset):
+                self.path += "-wal"
+                self.flip(offset, chance.randrange(8))
+                self.path = self.path[:-len("-wal")]
+                checked = tallyd.run_program("--check", server.data)
+                try:
+                    server.start()
+                except tallyd.StartError:
+                    refused += 1
+                    self.assertRegex(server.messages(), r"tally\.db-wal: DAMAGED")
+                    self.assertEqual(checked.returncode, 1)
+                    self.assertRegex(checked.stdout, r"damage: .*tally\.db-wal: DAMAGED")
+                else:
+                    client = self.client(server)
+                    for number in numbers:
+                        self.assertEqual(client.call("GET", f"counter-{number:05}"), f"{number + 22}")
+                    server.kill()
+                shutil.rmtree(server.data)
+                shutil.copytree(whole, server.data)
+        self.assertGreater(refused, 0)
+
+    def test_a_row_that_was_changed_by_hand_is_never_used_by_a_start(self):
+        server = self.server("--flush-interval", "10ms", "--workers", "1", "--audit-every", "0")
+        client = self.client(server)
+        names = [f"counter-{number:05}" for number in range(40)]
+        items = [f"item-{number}" for number in range(10)]
+        for number, name in enumerate(names):
+            client.call("INCRBY", name, number + 21)
+        for item in items:
+            client.call("LIKE", item, "ann")
+        server.stop()
+        server.flags[1] = "1h"
+        server.start()
+        client = self.client(server)
+        for name in names:  # these events are in the log only
+            client.call("INCR", name)
+        for item in items:
+            client.call("LIKE", item, "bob")
+        server.kill()
+        base = sqlite3.connect(os.path.join(server.data, "tally.db"), timeout=20)
+        base.execute("UPDATE entries SET value = value + 555 WHERE type = 0")
+        base.execute("""UPDATE entries SET counts = '{"like":7}' WHERE type = 1""")
+        base.commit()
+        base.close()
+        server.start()
+        client = self.client(server)
+        asked = [("GET", name) for name in names] + [("COUNTS", item) for item in items]
+        for reply, number in zip(client.pipeline(asked[:40]), range(40)):
+            self.assertEqual(int(reply), number + 22)
+        for reply in client.pipeline(asked[40:]):
+            self.assertEqual(tallyd.pairs(reply)["like"], 2)
+        for name, number in zip(names, range(40)):
+            self.assertEqual(client.call("INCR", name), number + 23)
+        for item in items:
+            self.assertEqual(client.call("LIKE", item, "cid"), 1)
+            self.assertEqual(client.call("GET", f"{item}/like"), "3")
+        server.wait_message("counted anew from the log before anybody is served", 5)
+        # The rows are right, too.
+        server.stop()
+        checked = tallyd.run_program("--check", server.data)
+        self.assertEqual(checked.returncode, 0, checked.stdout)
+
+    def test_too_many_rows_that_were_changed_by_hand_refuse_the_start(self):
+        server = self.server("--flush-interval", "10ms", "--audit-every", "0")
+        client = self.client(server)
+        for number in range(80):
+            client.call("INCRBY", f"counter-{number:05}", number + 21)
+        server.stop()
+        server.flags[1] = "1h"
+        server.start()
+        client = self.client(server)
+        for number in range(80):
+            client.call("INCR", f"counter-{number:05}")
+        server.kill()
+        base = sqlite3.connect(os.path.join(server.data, "tally.db"), timeout=20)
+        base.execute("UPDATE entries SET value = 555")
+        base.commit()
+        base.close()
+        checked = tallyd.run_program("--check", server.data)
+        self.assertEqual(checked.returncode, 1)
+        self.assertIn("damage: 70 rows more", checked.stdout)
+        self.assertEqual(server.start_fails(), 1)
+        self.assertRegex(server.messages(), "cannot start: .*rows of the store .*move it away")
 
 
 class FalsifiedRows(postgres.Case):

@@ -1,6 +1,10 @@
 /* commit.c - what is pending becomes durable: taken, written as one group, synced, published. */
 #include "log/file/file_own.h"
 
+#define SETTLE_IDLE_NS (UINT64_C(100) * 1000 * 1000)
+#define SETTLE_BUSY_NS (UINT64_C(1000) * 1000 * 1000)
+#define SETTLE_SHARE   100u
+
 /* A group of that size is not worth waiting for more. */
 #define LAUNCH_BYTES (256u << 10)
 
@@ -102,6 +106,37 @@ bool commit_some(struct file_log *log)
         file_log_fail(log, &error);
         return false;
     }
-    publish_durable(log, env_monotonic_ns(log->env) - before_ns);
+    log->synced_ns = env_monotonic_ns(log->env);
+    log->sync_took_ns = log->synced_ns - before_ns;
+    if (log->unsettled_ns == 0)
+        log->unsettled_ns = log->synced_ns;
+    publish_durable(log, log->sync_took_ns);
     return true;
+}
+
+/* ---- the note of what was synced ---- */
+
+uint64_t commit_settles_at(const struct file_log *log, bool has_work)
+{
+    if (log->unsettled_ns == 0)
+        return 0;
+    if (!has_work)
+        return log->synced_ns + SETTLE_IDLE_NS;
+    uint64_t share_ns = log->sync_took_ns * SETTLE_SHARE;
+    return log->unsettled_ns + (share_ns > SETTLE_BUSY_NS ? share_ns : SETTLE_BUSY_NS);
+}
+
+bool commit_settle(struct file_log *log, bool has_work)
+{
+    uint64_t at_ns = commit_settles_at(log, has_work);
+    uint64_t now_ns = env_monotonic_ns(log->env);
+    if (at_ns == 0 || now_ns < at_ns)
+        return false;
+    struct error error;
+    enum err err = writer_settle(&log->writer, &error);
+    log->synced_ns = now_ns;
+    log->unsettled_ns = err == ERR_FULL ? now_ns : 0; /* without space it is tried again */
+    if (err && err != ERR_FULL)
+        file_log_fail(log, &error);
+    return !err;
 }

@@ -36,6 +36,10 @@ uint64_t file_log_id(const struct log *base);
  * is wanted, commits a group if something is pending. True if it did anything. */
 bool file_log_step(struct log *log);
 
+/* manual only: makes durable what was noted as synced, if it is time for that. `is_busy`: there is
+ * always something to write. True if that was done. */
+bool file_log_settle_step(struct log *log, bool is_busy);
+
 /* manual only: does one step of looking the sealed segments through. True if
  * that was the last one of all. */
 bool file_log_verify_step(struct log *log);

@@ -41,6 +41,9 @@ struct file_log {
     /* Of the log thread alone. */
     struct writer writer;
     struct chunk *in_hand; /* taken, not yet durable */
+    uint64_t unsettled_ns; /* since when what was noted as synced is not durable; 0 = it is */
+    uint64_t synced_ns;    /* when the last group was synced, and how long that took */
+    uint64_t sync_took_ns;
 
     /* Of the preparing thread alone. */
     struct prepare prepare;
@@ -138,6 +141,14 @@ bool commit_is_held(const struct file_log *log);
 /* Takes what is pending, writes it as a group, syncs it and publishes that.
  * True if something became durable. */
 bool commit_some(struct file_log *log);
+
+/* What was noted as synced becomes durable, too, once nothing was written for a moment; while there
+ * is always something to write now and then, at a hundredth of the time at most. When is that? On
+ * env_monotonic_ns(); 0 = nothing was noted. */
+uint64_t commit_settles_at(const struct file_log *log, bool has_work);
+
+/* Does it if it is time. True if that was done. */
+bool commit_settle(struct file_log *log, bool has_work);
 
 /* What was to be written has no place now, with ERR_FULL for `why` or without a reason: it
  * is kept and tried again. */

@@ -1,10 +1,11 @@
 /* synced.h - how far the log was synced, noted beside it: DIR/log/synced.
  *
- * It is noted after each sync and before anything is acknowledged, and is not
- * synced itself but at the begin of a segment. So it survives the death of the
- * process as it is; after a power cut it may be older than the truth, and never
- * newer. What is missing in front of it was lost; behind it a write may have been
- * cut short.
+ * It is noted after each sync and before anything is acknowledged. The note itself
+ * is synced when a segment begins, when nothing was written for a moment, now and then
+ * while something always is, and when the log is closed. So it survives the death of
+ * the process as it is; after a power cut it may be older than the truth, by a moment
+ * or, under load, about a second, and never newer. What is missing in front of it was
+ * lost; behind it a write may have been cut short.
  *
  *   slot, two of them, 512 bytes apart, written in turn
  *      0 magic "TALLYSYN"   8

@@ -18,7 +18,23 @@ static void wait_until(struct file_log *log, pthread_cond_t *condition, uint64_t
     pthread_cond_timedwait(condition, &log->mutex, &deadline);
 }
 
-/* True when there is something to commit, false when it is time to end. */
+/* Sleeps until there is work, or until the note of what was synced is to be made durable. True:
+ * that is now. */
+static bool sleep_idle(struct file_log *log)
+{
+    uint64_t at_ns = commit_settles_at(log, false);
+    if (at_ns > 0 && env_monotonic_ns(log->env) >= at_ns)
+        return true;
+    log->idle = true;
+    if (at_ns > 0)
+        wait_until(log, &log->work, at_ns);
+    else
+        pthread_cond_wait(&log->work, &log->mutex);
+    log->idle = false;
+    return false;
+}
+
+/* True when there is something to do, false when it is time to end. */
 static bool wait_for_work(struct file_log *log)
 {
     pthread_mutex_lock(&log->mutex);
@@ -33,9 +49,9 @@ static bool wait_for_work(struct file_log *log)
             wait_until(log, &log->work, env_monotonic_ns(log->env) + RETRY_NS);
             log->blocked = false;
         } else {
-            log->idle = true;
-            pthread_cond_wait(&log->work, &log->mutex);
-            log->idle = false;
+            go = sleep_idle(log);
+            if (go)
+                break;
         }
     }
     pthread_mutex_unlock(&log->mutex);
@@ -46,8 +62,11 @@ static void *run_log(void *arg)
 {
     struct file_log *log = arg;
     while (wait_for_work(log)) {
-        commit_some(log);
-        seal_if_wanted(log);
+        if (commit_settle(log, false))
+            continue;
+        bool commits = commit_some(log);
+        bool seals = seal_if_wanted(log);
+        (void)commit_settle(log, commits || seals);
     }
     return NULL;
 }
@@ -191,6 +210,13 @@ void threads_stop(struct file_log *log)
     pthread_cond_signal(&log->work);
     pthread_join(log->log_thread, NULL);
     stop_helpers(log);
+}
+
+bool file_log_settle_step(struct log *base, bool is_busy)
+{
+    struct file_log *log = file_log_of(base);
+    assert(log->options.manual);
+    return !log->broken && commit_settle(log, is_busy);
 }
 
 bool file_log_step(struct log *base)

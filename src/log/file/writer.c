@@ -176,15 +176,29 @@ enum err writer_sync(struct writer *writer, struct error *error)
     return synced_note(&writer->synced, writer_position(writer), error);
 }
 
-enum err writer_close(struct writer *writer, struct error *error)
+enum err writer_settle(struct writer *writer, struct error *error)
 {
-    bool has_groups = writer->file && writer->at > SEGMENT_HEADER_BYTES;
-    if (!has_groups || !writer_fits(writer, group_bytes(0)))
-        return ERR_OK;
+    return synced_settle(&writer->synced, error);
+}
 
+static enum err put_closing(struct writer *writer, struct error *error)
+{
     char bytes[GROUP_HEADER_BYTES]; /* of a group without a body */
     enum err err = writer_put(writer, bytes, (struct group){.kind = GROUP_CLOSING}, error);
     if (err == ERR_FULL)
         return ERR_OK;
     return err ? err : writer_sync(writer, error);
+}
+
+enum err writer_close(struct writer *writer, struct error *error)
+{
+    bool has_groups = writer->file && writer->at > SEGMENT_HEADER_BYTES;
+    if (!has_groups)
+        return ERR_OK;
+    enum err err = ERR_OK;
+    if (writer_fits(writer, group_bytes(0)))
+        err = put_closing(writer, error);
+    if (!err)
+        err = writer_settle(writer, error);
+    return err == ERR_FULL ? ERR_OK : err;
 }

@@ -57,8 +57,12 @@ enum err writer_put(struct writer *writer, char *bytes, struct group group, stru
  * nobody knows what is on the disk: it must not be tried again. */
 enum err writer_sync(struct writer *writer, struct error *error);
 
+/* Makes what was noted durable, too. ERR_FULL leaves it to be tried again. */
+enum err writer_settle(struct writer *writer, struct error *error);
+
 /* Says that the log ends here, so that later damage to its last group is
- * noticed as such. Left out where it has no place, or closes nothing. */
+ * noticed as such. Left out where it has no place, or closes nothing. What was noted is durable
+ * then. */
 enum err writer_close(struct writer *writer, struct error *error);
 
 #endif

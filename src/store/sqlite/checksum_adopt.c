@@ -245,6 +245,17 @@ static int adopt(sqlite3 *handle, const char *path, struct pages *pages)
     return has_no_sum(pages) ? adopt_pages(handle, path, pages) : SQLITE_OK;
 }
 
+/* As adopt(), which sums the pages where this says that it would. */
+static int look(sqlite3 *handle, const char *path, struct pages *pages, bool *ret_adopts)
+{
+    int code = sqlite3_file_control(handle, "main", SQLITE_FCNTL_FILE_POINTER, &pages->file);
+    if (code != SQLITE_OK || !pages->file || !pages->file->pMethods || !has_sums(pages))
+        return code;
+    bool takes_all = is_marked(path, ADOPTING) || was_left_open(path);
+    *ret_adopts = takes_all || has_no_sum(pages);
+    return *ret_adopts && !takes_all ? for_each_page(pages, check_page) : SQLITE_OK;
+}
+
 static enum err fail(const char *path, int code, const struct pages *pages, struct error *error)
 {
     if (pages->damaged > 0)
@@ -257,6 +268,19 @@ static enum err fail(const char *path, int code, const struct pages *pages, stru
                      "%s: its checksums cannot be written anew (%s): try again, or move it away to "
                      "have it rebuilt from the log",
                      path, sqlite3_errstr(code));
+}
+
+enum err checksum_adopts(const char *path, const char *vfs, bool *ret_adopts, struct error *error)
+{
+    sqlite3 *handle;
+    struct pages pages = {0};
+    *ret_adopts = false;
+    int code = sqlite3_open_v2(path, &handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, vfs);
+    if (code == SQLITE_OK)
+        code = look(handle, path, &pages, ret_adopts);
+    sqlite3_close_v2(handle);
+    free(pages.page);
+    return code == SQLITE_OK ? ERR_OK : fail(path, code, &pages, error);
 }
 
 enum err checksum_adopt(const char *path, struct error *error)

@@ -18,6 +18,9 @@
 /* Before the file is opened. A file that is missing or has no sums is left as it is. */
 enum err checksum_adopt(const char *path, struct error *error);
 
+/* Would checksum_adopt() do that? Changes nothing, and fails as it would. `vfs` opens the file. */
+enum err checksum_adopts(const char *path, const char *vfs, bool *ret_adopts, struct error *error);
+
 /* FILE-open. It is made when the file is opened, and removed once all of the WAL was carried over
  * into the file by us. */
 void checksum_mark_open(const char *path, bool is_open);

@@ -108,13 +108,14 @@ static enum err set_up(struct db *db, const struct db_options *options, struct e
 {
     char sql[512];
     snprintf(sql, sizeof(sql),
-             "PRAGMA locking_mode=%s; PRAGMA page_size=%d; PRAGMA journal_mode=WAL; "
+             "PRAGMA locking_mode=%s; PRAGMA page_size=%d; %s"
              "PRAGMA synchronous=FULL; PRAGMA secure_delete=ON; PRAGMA foreign_keys=OFF; "
              "PRAGMA wal_autocheckpoint=0; PRAGMA cache_size=-%llu; PRAGMA trusted_schema=ON; "
              "PRAGMA temp_store=MEMORY; %s",
              options->exclusive ? "EXCLUSIVE" : "NORMAL", PAGE_BYTES,
+             options->looks ? "" : "PRAGMA journal_mode=WAL; ",
              (unsigned long long)(options->cache_bytes / 1024),
-             options->read_only ? "PRAGMA query_only=ON;" : "");
+             options->read_only || options->looks ? "PRAGMA query_only=ON;" : "");
     return db_execute(db, sql, error);
 }
 
@@ -196,7 +197,8 @@ enum err db_open(struct db *db, const struct db_options *options, struct error *
     snprintf(db->path, sizeof(db->path), "%s", options->path);
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE |
                 (options->may_create ? SQLITE_OPEN_CREATE : 0);
-    int code = sqlite3_open_v2(options->path, &db->handle, flags, checksum_vfs(options->vfs));
+    const char *vfs = options->no_sums ? options->vfs : checksum_vfs(options->vfs);
+    int code = sqlite3_open_v2(options->path, &db->handle, flags, vfs);
     enum err err = ERR_OK;
     if (code != SQLITE_OK)
         err = db_fail(db, code, error);

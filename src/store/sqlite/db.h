@@ -30,6 +30,8 @@ struct db_options {
     bool may_create;
     bool exclusive;
     bool read_only; /* a reader's */
+    bool looks;     /* changes no file, by a VFS that cannot */
+    bool no_sums;   /* pages are read unchecked */
     uint64_t cache_bytes;
     int busy_ms;
 };

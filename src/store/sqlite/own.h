@@ -10,6 +10,7 @@
  *   tend.c     thinning, mending, bases, erasing
  *   load.c     readers: what hot state is loaded from, and the audit
  *   query.c    readers: lists for people
+ *   check.c    a look at the whole file as it lies there
  *   dump.c     a reader of everything, for another store */
 #ifndef STORE_SQLITE_OWN_H
 #define STORE_SQLITE_OWN_H

@@ -227,7 +227,7 @@ static enum err read_pragma(struct db *db, const char *sql, int64_t *ret_value, 
     return code == SQLITE_ROW || code == SQLITE_DONE ? ERR_OK : db_fail(db, code, error);
 }
 
-static enum err check_owner(struct db *db, int64_t *ret_version, struct error *error)
+enum err schema_read_version(struct db *db, int64_t *ret_version, struct error *error)
 {
     int64_t owner;
     int64_t tables;
@@ -250,7 +250,7 @@ static enum err check_owner(struct db *db, int64_t *ret_version, struct error *e
 enum err schema_prepare(struct db *db, struct error *error)
 {
     int64_t version;
-    enum err err = check_owner(db, &version, error);
+    enum err err = schema_read_version(db, &version, error);
     if (err || version == STEP_COUNT)
         return err;
 

@@ -11,6 +11,10 @@
  * ERR_INVALID: it is not ours, or of a newer Tally. */
 enum err schema_prepare(struct db *db, struct error *error);
 
+/* The version of the file, 0 if it has no tables yet. Changes nothing, and fails as
+ * schema_prepare() would. */
+enum err schema_read_version(struct db *db, int64_t *ret_version, struct error *error);
+
 /* The version that this program writes. */
 int schema_version(void);
 

@@ -12,6 +12,7 @@
 #include "store/sqlite/checksum_adopt.h"
 #include "store/sqlite/checksum_vfs.h"
 #include "store/sqlite/own.h"
+#include "store/sqlite/readonly_vfs.h"
 #include "store/sqlite/schema.h"
 
 #define CACHE_BYTES      (UINT64_C(128) << 20)
@@ -52,7 +53,7 @@ static void note_down(struct sqlite_store *store)
 static void close_file(struct sqlite_store *store)
 {
     bool was_open = store->db.handle != NULL;
-    db_close(&store->db, atomic_load(&store->is_settled));
+    db_close(&store->db, atomic_load(&store->is_settled) && !store->options.looks);
     if (was_open && watches_file(store))
         checksum_mark_closed(store->options.path);
 }
@@ -111,6 +112,77 @@ static enum err open_file(struct sqlite_store *store, const struct db_options *o
     return err;
 }
 
+/* --- a WAL that lacks what was carried over --- */
+
+#define GLANCE_BYTES (UINT64_C(1) << 20)
+
+/* How far the file is without its WAL. An error: it cannot be told, since the file is new or was
+ * torn while the WAL was carried over. */
+static enum err read_file_mark(const struct sqlite_store *store, struct log_position *ret)
+{
+    struct db db = {0};
+    struct db_options options = {
+        .path = store->options.path,
+        .vfs = readonly_file_vfs(),
+        .exclusive = true,
+        .looks = true,
+        .no_sums = store->options.no_sums,
+        .cache_bytes = GLANCE_BYTES,
+    };
+    struct state_mark mark;
+    struct log_position base;
+    uint32_t indexed;
+    enum err err = db_open(&db, &options, NULL);
+    if (!err)
+        err = store_read_mark(&db, &mark, &indexed, &base, NULL);
+    if (!err)
+        *ret = mark.position;
+    db_close(&db, false);
+    return err;
+}
+
+/* SQLite takes a WAL to end at the first frame that is damaged. If frames behind that were carried
+ * over, what is left of the WAL hides some of their pages and not others. */
+static enum err check_carried(struct sqlite_store *store, struct error *error)
+{
+    struct log_position carried;
+    if (!(watches_file(store) || store->options.looks) || read_file_mark(store, &carried))
+        return ERR_OK;
+    struct state_mark mark;
+    struct log_position base;
+    uint32_t indexed;
+    enum err err = store_read_mark(&store->db, &mark, &indexed, &base, error);
+    if (err || !log_position_is_before(mark.position, carried))
+        return err;
+    return error_set(error, ERR_UNAVAILABLE,
+                     "%s-wal: DAMAGED: it lacks what was carried over from it already: move it "
+                     "away together with the store to have that rebuilt from the log, or restore "
+                     "a backup",
+                     store->options.path);
+}
+
+/* --- opening --- */
+
+static enum err connect_to_look(struct sqlite_store *store, struct error *error)
+{
+    struct db_options options = {
+        .path = store->options.path,
+        .vfs = store->options.vfs,
+        .exclusive = true,
+        .looks = true,
+        .no_sums = store->options.no_sums,
+        .cache_bytes = store->options.cache_bytes,
+        .busy_ms = WRITER_BUSY_MS,
+    };
+    enum err err = db_open(&store->db, &options, error);
+    int64_t version = 0;
+    if (!err)
+        err = schema_read_version(&store->db, &version, error);
+    if (!err && version == 0)
+        err = error_set(error, ERR_NOT_FOUND, "%s: there is nothing in it", store->options.path);
+    return err ? err : check_carried(store, error);
+}
+
 static enum err connect_file(struct sqlite_store *store, struct error *error)
 {
     struct db_options options = {
@@ -127,6 +199,8 @@ static enum err connect_file(struct sqlite_store *store, struct error *error)
     err = settle_at_once(store, error);
     if (!err)
         err = schema_prepare(&store->db, error);
+    if (!err)
+        err = check_carried(store, error);
     if (!err)
         err = add_sums(store, error);
     if (err) {
@@ -250,7 +324,8 @@ struct log_position store_reached(struct sqlite_store *store)
 void store_note_damage(struct sqlite_store *store, struct db *db, int code)
 {
     int64_t page = db_damaged_page(db, code);
-    if (page > 0 && atomic_exchange(&store->damaged_page, page) != page)
+    bool is_new = page > 0 && atomic_exchange(&store->damaged_page, page) != page;
+    if (is_new && !store->options.looks)
         message_error("a page of the store is damaged: it is not read any more, and what is not in "
                       "memory may be unavailable file=%s page=%lld",
                       store->options.path, (long long)page);
@@ -289,9 +364,14 @@ enum err store_check_some(struct sqlite_store *store, struct error *error)
     return err ? err : check_some(store, error);
 }
 
+static enum err connect_store(struct sqlite_store *store, struct error *error)
+{
+    return store->options.looks ? connect_to_look(store, error) : connect_file(store, error);
+}
+
 static enum err make_ready(struct sqlite_store *store, struct error *error)
 {
-    enum err err = store->db.handle ? ERR_OK : connect_file(store, error);
+    enum err err = store->db.handle ? ERR_OK : connect_store(store, error);
     if (!err)
         err = check_damage(store, error);
     return err || store->is_ready ? err : load_memory(store, error);

@@ -74,7 +74,7 @@ static void run_against_oracle(uint64_t stretch, unsigned rounds, unsigned touch
 
 TEST(sets_hold_what_the_touches_say)
 {
-    srand(1);
+    test_draw_lots();
     run_against_oracle(1, 400, 60);
     run_against_oracle(977, 400, 200);
     run_against_oracle(UINT32_MAX / (USERS - 1), 400, 5);

@@ -158,7 +158,67 @@ TEST(a_long_recovery_tells_how_far_it_is_and_a_short_one_keeps_quiet)
     rig_free(rig);
 }
 
+/* --- does it fit? --- */
+
+static struct log_position after_closing(struct rig *rig)
+{
+    struct log_position end = log_end(rig->log, 0);
+    rig_close(rig);
+    rig_open(rig);
+    return end;
+}
+
+static void assert_fits_not(struct rig *rig, uint64_t segment, uint64_t offset, const char *why)
+{
+    struct state_mark mark = {.position = {segment, offset}};
+    struct error error = {.text = ""};
+    assert_int_equal(recovery_check(rig->log, &mark, &error), ERR_INVALID);
+    if (!strstr(error.text, why) || !strstr(error.text, "bring back"))
+        fail_msg("\"%s\" is not in \"%s\"", why, error.text);
+}
+
+TEST(a_store_that_does_not_fit_the_log_is_told_without_replaying)
+{
+    struct rig *rig = rig_new();
+    rig_recover(rig);
+    add(rig, "views", 1);
+    add(rig, "views", 2);
+    struct log_position end = after_closing(rig);
+    struct state_mark mark = {.position = end};
+    struct state_mark none = {0};
+    assert_int_equal(recovery_check(rig->log, &mark, NULL), ERR_OK);
+    assert_int_equal(recovery_check(rig->log, &none, NULL), ERR_OK);
+    assert_int_equal(recovery_check(rig->log, NULL, NULL), ERR_OK);
+    assert_fits_not(rig, end.segment, end.offset + 640, "move the store away");
+    assert_fits_not(rig, end.segment, end.offset - 8, "the store does not fit the log");
+    assert_fits_not(rig, end.segment + 1, 4096, "the store is at segment");
+    rig_free(rig);
+}
+
+TEST(a_log_whose_beginning_is_gone_needs_the_store_that_has_it)
+{
+    struct rig *rig = rig_new();
+    struct error error = {.text = ""};
+    rig_recover(rig);
+    add(rig, "views", 1);
+    assert_int_equal(log_rotate(rig->log, &error), ERR_OK);
+    add(rig, "views", 2);
+    struct log_position end = log_end(rig->log, 0);
+    assert_int_equal(log_trim(rig->log, 2, &error), ERR_OK);
+    after_closing(rig);
+    struct state_mark mark = {.position = end};
+    struct state_mark none = {0};
+    assert_int_equal(recovery_check(rig->log, &mark, NULL), ERR_OK);
+    assert_int_equal(recovery_check(rig->log, &none, &error), ERR_INVALID);
+    assert_non_null(strstr(error.text, "the log begins with segment 2"));
+    assert_int_equal(recovery_check(rig->log, NULL, &error), ERR_INVALID);
+    assert_non_null(strstr(error.text, "cannot be left out"));
+    rig_free(rig);
+}
+
 RUN(cmocka_unit_test(an_empty_log_brings_nothing_back),
     cmocka_unit_test(what_was_counted_is_there_after_a_restart),
     cmocka_unit_test(a_section_that_cannot_be_read_stops_it_and_names_the_place),
-    cmocka_unit_test(a_long_recovery_tells_how_far_it_is_and_a_short_one_keeps_quiet))
+    cmocka_unit_test(a_long_recovery_tells_how_far_it_is_and_a_short_one_keeps_quiet),
+    cmocka_unit_test(a_store_that_does_not_fit_the_log_is_told_without_replaying),
+    cmocka_unit_test(a_log_whose_beginning_is_gone_needs_the_store_that_has_it))

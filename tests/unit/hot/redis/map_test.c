@@ -160,6 +160,7 @@ static unsigned go(struct map *map, const uint8_t owner[BUCKET_SLICES])
 
 TEST(step_by_step_a_map_gets_where_it_shall_and_back)
 {
+    test_draw_lots();
     uint8_t primary_of[LIMIT_CELLS];
     on_primaries(3, primary_of);
     for (int is_item = 0; is_item < 2; is_item++) {

@@ -124,6 +124,68 @@ TEST(a_block_that_was_synced_and_is_gone_is_refused_as_long_as_that_is_known)
     world_free(world);
 }
 
+#define MS_NS 1000000u
+
+static void zero_last_block(struct world *world, const char *path)
+{
+    size_t size;
+    char *bytes = world_get(world, path, &size);
+    memset(bytes + last_group(bytes, size), 0, 512);
+    world_put(world, path, bytes, size);
+    free(bytes);
+}
+
+/* The note of what was synced becomes durable by itself when nothing is written for a moment. */
+TEST(a_lost_block_is_refused_after_a_power_cut_that_came_a_moment_after_the_write)
+{
+    for (unsigned seed = 1; seed <= 20; seed++) {
+        struct world *world = world_new(seed);
+        world_must_start(world);
+        for (unsigned i = 0; i < 5; i++)
+            world_commit(world);
+        assert_false(file_log_settle_step(world->log, false));
+        world->now_ns += 200 * MS_NS;
+        assert_true(file_log_settle_step(world->log, false));
+        assert_false(file_log_settle_step(world->log, false));
+        world_power_cut(world);
+        zero_last_block(world, world_path(1));
+        world_expect_refusal(world, "was synced up to offset");
+        world_free(world);
+    }
+}
+
+TEST(an_older_segment_is_refused_after_a_power_cut_while_there_was_always_something_to_write)
+{
+    for (unsigned seed = 1; seed <= 20; seed++) {
+        struct world *world = world_new(seed);
+        world_must_start(world);
+        world_commit(world);
+        size_t size;
+        char *older = world_get(world, world_path(1), &size);
+        unsigned settled = 0;
+        for (unsigned i = 0; i < 25; i++) { /* every 50 ms */
+            world->now_ns += 50 * MS_NS;
+            world_commit(world);
+            settled += file_log_settle_step(world->log, true);
+        }
+        assert_int_equal(settled, 1);
+        world_power_cut(world);
+        world_put(world, world_path(1), older, size);
+        world_expect_refusal(world, "was synced up to offset");
+        free(older);
+        world_free(world);
+    }
+}
+
+TEST(a_lost_block_is_refused_after_a_clean_stop_and_a_power_cut)
+{
+    struct world *world = make_log(true);
+    world_power_cut(world);
+    zero_last_block(world, world_path(3));
+    world_expect_refusal(world, "was synced up to offset");
+    world_free(world);
+}
+
 TEST(the_last_segment_is_missed_when_it_is_lost)
 {
     for (unsigned power_cut = 0; power_cut < 2; power_cut++) {
@@ -697,6 +759,10 @@ RUN(cmocka_unit_test(after_a_clean_stop_every_flipped_byte_is_refused_or_harmles
     cmocka_unit_test(after_a_power_cut_every_flipped_byte_is_refused_or_harmless),
     cmocka_unit_test(every_flipped_byte_of_what_was_noted_as_synced_is_harmless),
     cmocka_unit_test(a_block_that_was_synced_and_is_gone_is_refused_as_long_as_that_is_known),
+    cmocka_unit_test(a_lost_block_is_refused_after_a_power_cut_that_came_a_moment_after_the_write),
+    cmocka_unit_test(
+        an_older_segment_is_refused_after_a_power_cut_while_there_was_always_something_to_write),
+    cmocka_unit_test(a_lost_block_is_refused_after_a_clean_stop_and_a_power_cut),
     cmocka_unit_test(the_last_segment_is_missed_when_it_is_lost),
     cmocka_unit_test(a_log_that_is_lost_altogether_is_missed),
     cmocka_unit_test(a_segment_that_is_older_than_it_should_be_is_refused),

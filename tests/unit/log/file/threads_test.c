@@ -18,10 +18,12 @@
 static atomic_bool writes_are_full; /* those that would make a file grow */
 static atomic_bool syncs_fail;
 static atomic_uint sync_delay_us;
+static atomic_uint note_syncs; /* of the file that says how far the log was synced */
 
 struct moody_file {
     struct disk_file base;
     struct disk_file *real; /* owned */
+    bool is_note;
 };
 
 static struct disk_file *real_of(struct disk_file *file)
@@ -32,12 +34,12 @@ static struct disk_file *real_of(struct disk_file *file)
 static struct disk_ops moody_ops;
 static struct disk moody_disk = {.ops = &moody_ops};
 
-static struct disk_file *wrap(struct disk_file *real)
+static struct disk_file *wrap(struct disk_file *real, bool is_note)
 {
     struct moody_file *file = malloc(sizeof(*file));
     if (!file)
         abort();
-    *file = (struct moody_file){{&moody_ops}, real};
+    *file = (struct moody_file){{&moody_ops}, real, is_note};
     return &file->base;
 }
 
@@ -48,7 +50,7 @@ static enum err moody_open(struct disk *disk, const char *path, enum disk_open h
     struct disk_file *real;
     enum err err = disk_open(disk_posix(), path, how, &real, error);
     if (!err)
-        *ret_file = wrap(real);
+        *ret_file = wrap(real, strstr(path, "/synced") != NULL);
     return err;
 }
 
@@ -59,7 +61,7 @@ static enum err moody_lock(struct disk *disk, const char *path, struct disk_file
     struct disk_file *real;
     enum err err = disk_lock(disk_posix(), path, &real, error);
     if (!err)
-        *ret_file = wrap(real);
+        *ret_file = wrap(real, false);
     return err;
 }
 
@@ -86,6 +88,8 @@ static enum err moody_sync(struct disk_file *file, struct error *error)
     usleep(atomic_load(&sync_delay_us));
     if (atomic_load(&syncs_fail))
         return error_set(error, ERR_IO, "no sync");
+    if (((struct moody_file *)file)->is_note)
+        atomic_fetch_add(&note_syncs, 1);
     return disk_file_sync(real_of(file), error);
 }
 
@@ -239,6 +243,20 @@ TEST(what_is_held_goes_together_and_no_hold_keeps_it_for_ever)
     assert_int_equal(fatal_count, 0);
 }
 
+TEST(the_note_of_what_was_synced_is_synced_once_when_nothing_more_is_written)
+{
+    struct log *log = start(1 << 20);
+    unsigned before = note_syncs; /* when the segment began */
+    for (unsigned i = 1; i <= 3; i++) {
+        wait_durable(log, append(log, 10));
+        while (note_syncs < before + i)
+            usleep(1000);
+    }
+    log_close(log);
+    assert_int_equal(note_syncs, before + 4);
+    assert_int_equal(fatal_count, 0);
+}
+
 TEST(a_slow_disk_makes_the_log_busy_and_then_not)
 {
     struct log *log = start(100000);
@@ -388,6 +406,7 @@ TEST(rotating_ends_when_the_log_breaks)
 
 RUN(CASE(a_failed_sync_is_fatal_once_and_the_log_can_be_closed),
     CASE(what_is_held_goes_together_and_no_hold_keeps_it_for_ever),
+    CASE(the_note_of_what_was_synced_is_synced_once_when_nothing_more_is_written),
     CASE(a_slow_disk_makes_the_log_busy_and_then_not),
     CASE(a_full_disk_is_noticed_survived_and_forgotten), CASE(closing_on_a_full_disk_ends),
     CASE(old_segments_are_looked_through_while_others_are_written_and_trimmed),

@@ -588,6 +588,103 @@ TEST(a_vacuumed_file_whose_start_was_killed_is_gone_on_with)
     assert_all_pages_are_well();
 }
 
+/* --- what --check says --- */
+
+struct report {
+    char text[65536];
+    size_t size;
+};
+
+static void note_line(void *arg, const char *line)
+{
+    struct report *report = arg;
+    report->size += (size_t)snprintf(report->text + report->size,
+                                     sizeof(report->text) - report->size, "%s\n", line);
+    assert_true(report->size < sizeof(report->text));
+}
+
+static enum err check(const char *path, struct report *report)
+{
+    struct error error = {.text = ""};
+    struct state_mark mark;
+    *report = (struct report){.size = 0};
+    return sqlite_store_check(&rig->env, path, note_line, report, &mark, &error);
+}
+
+TEST(a_check_finds_a_flipped_bit_in_any_page)
+{
+    struct report report;
+    rig_close(rig);
+    assert_int_equal(check(path_of(""), &report), ERR_OK);
+    off_t size = file_size();
+    for (off_t at = 77; at < size; at += PAGE) {
+        char place[64];
+        snprintf(place, sizeof(place), "page %lld at offset %lld is DAMAGED",
+                 (long long)(at / PAGE + 1), (long long)(at / PAGE * PAGE));
+        flip(at, (unsigned)(at / PAGE) % 8);
+        assert_int_not_equal(check(path_of(""), &report), ERR_OK);
+        flip(at, (unsigned)(at / PAGE) % 8);
+        if (!strstr(report.text, place))
+            fail_msg("%s is not in %s", place, report.text);
+    }
+    assert_int_equal(check(path_of(""), &report), ERR_OK);
+    open_again();
+}
+
+TEST(a_check_finds_a_row_that_was_changed_by_hand)
+{
+    struct report report;
+    rig_close(rig);
+    run_plain("UPDATE entries SET value = 5 WHERE id = 'counter-00007'; VACUUM");
+    assert_int_equal(check(path_of(""), &report), ERR_CORRUPT);
+    assert_non_null(strstr(report.text, "the row of \"counter-00007\" is not what was written"));
+    assert_non_null(strstr(report.text, "another program has written to it"));
+    open_again();
+}
+
+TEST(a_check_tells_nothing_and_a_foreign_database_from_a_store)
+{
+    struct report report;
+    rig_close(rig);
+    assert_int_equal(check(path_of(".missing"), &report), ERR_NOT_FOUND);
+    assert_int_not_equal(access(path_of(".missing"), F_OK), 0);
+    run_plain("PRAGMA application_id = 7; VACUUM");
+    assert_int_equal(check(path_of(""), &report), ERR_INVALID);
+    assert_non_null(strstr(report.text, "not one of Tally"));
+    run_plain("PRAGMA application_id = 1413565529; VACUUM");
+    open_again();
+}
+
+/* The power went while the WAL was carried over: the next start does it once more. */
+TEST(a_page_that_the_wal_has_is_not_called_damaged)
+{
+    struct report report;
+    char command[256];
+    rig_add(rig, "counter-00007", 1);
+    rig_apply_ok(rig);
+    snprintf(command, sizeof(command), "mkdir %s/copy && cp %s/tally.db* %s/copy/", rig->folder,
+             rig->folder, rig->folder);
+    assert_int_equal(system(command), 0); /* NOLINT: our own names */
+    rig_close(rig);
+    snprintf(command, sizeof(command), "mv %s/copy/tally.db* %s/", rig->folder, rig->folder);
+    assert_int_equal(system(command), 0); /* NOLINT: our own names */
+    unsigned sound = 0;
+    off_t size = file_size();
+    for (off_t at = PAGE + 777; at < size; at += PAGE) {
+        flip(at, 3);
+        if (check(path_of(""), &report))
+            assert_non_null(strstr(report.text, "is DAMAGED"));
+        else
+            sound++;
+        flip(at, 3);
+    }
+    assert_true(sound >= 2); /* that of the row, and that of how far the store is */
+    assert_true(sound < size / PAGE / 2);
+    assert_int_equal(check(path_of(""), &report), ERR_OK);
+    open_again();
+    assert_string_equal(rig_load(rig, "counter-00007"), "counter-00007 value=1354");
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 RUN(CASE(a_flipped_bit_anywhere_is_never_a_wrong_answer),
@@ -604,4 +701,8 @@ RUN(CASE(a_flipped_bit_anywhere_is_never_a_wrong_answer),
     CASE(a_file_without_sums_is_not_copied_into_memory),
     CASE(another_program_may_carry_over_the_wal_of_a_process_that_was_killed),
     CASE(a_start_that_was_killed_while_it_took_pages_over_is_gone_on_with),
-    CASE(a_vacuumed_file_whose_start_was_killed_is_gone_on_with))
+    CASE(a_vacuumed_file_whose_start_was_killed_is_gone_on_with),
+    CASE(a_check_finds_a_flipped_bit_in_any_page),
+    CASE(a_check_finds_a_row_that_was_changed_by_hand),
+    CASE(a_check_tells_nothing_and_a_foreign_database_from_a_store),
+    CASE(a_page_that_the_wal_has_is_not_called_damaged))
