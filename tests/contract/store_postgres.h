@@ -33,7 +33,7 @@ static inline const char *postgres_schema(const char *folder)
 static inline void postgres_url(const char *folder, const char *more, char *to, size_t size)
 {
     const char *url = getenv("TALLY_TEST_POSTGRES");
-    snprintf(to, size, "%s%coptions=-csearch_path%%3D%%22%s%%22%s", url,
+    snprintf(to, size, "%s%cconnect_timeout=60&options=-csearch_path%%3D%%22%s%%22%s", url,
              strchr(url, '?') ? '&' : '?', postgres_schema(folder), more);
 }
 
