@@ -23,6 +23,8 @@ struct opens {
     _Atomic uint64_t down_ns[LIMIT_CELLS]; /* ask.h: when to try again; 0 = it answers */
     /* When a look at the cell began that was answered. Written after what it has shown. */
     _Atomic uint64_t looked_ns[LIMIT_CELLS];
+    /* Of cells that we open: when that was begun first, by whoever it was. The relay's thread. */
+    uint64_t since[LIMIT_CELLS];
     struct outboxes *outboxes; /* owned, and so is this */
     struct leases *leases;
 };

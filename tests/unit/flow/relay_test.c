@@ -47,7 +47,8 @@ static struct rig *rig_new(void)
     struct rig *rig = memory_take_zeroed(sizeof(*rig));
     rig->env = (struct env){.monotonic_ns = rig_monotonic_ns, .wall_ms = rig_wall_ms};
     rig->now_ms = 1700000000000;
-    redis_model_init(&rig->redis, &rig->rng, NODES_NO_BUG, &rig->now_ms);
+    redis_model_init(&rig->redis, &rig->rng, NODES_NO_BUG, &rig->now_ms,
+                     rig->store.rows.mark.sequences);
     log_model_init(&rig->log, &rig->rng, NODES_NO_BUG, &rig->now_ms);
     store_model_init(&rig->store, &rig->rng, NODES_NO_BUG);
     rig->relay = relay_of(rig, 0);
@@ -96,19 +97,17 @@ static void rounds(struct rig *rig, unsigned count)
 
 static struct reply add(struct rig *rig, unsigned counter)
 {
-    struct caller from = {.node = 0,
-                          .life = 1,
-                          .call = ++rig->calls,
-                          .cell = rig->redis.owner[piece_of_counter(counter)]};
-    return redis_add(&rig->redis, from, counter, 1);
+    struct caller from = {
+        .node = 0, .life = 1, .call = ++rig->calls, .cell = home_of(ITEMS + counter)};
+    return redis_add(&rig->redis, from, KNOWN_NOT_SPREAD, counter, 1);
 }
 
 static void load(struct rig *rig, unsigned counter)
 {
-    unsigned cell;
-    uint64_t token = redis_begin_load(&rig->redis, piece_of_counter(counter), &cell);
+    unsigned cell = home_of(ITEMS + counter);
+    uint64_t token = redis_begin_load(&rig->redis, cell, ITEMS + counter, WHOLE);
     assert_true(token > 0);
-    redis_load(&rig->redis, cell, piece_of_counter(counter), token, &rig->store.rows);
+    redis_load(&rig->redis, cell, ITEMS + counter, WHOLE, token, &rig->store.rows);
 }
 
 /* A counter that is loaded, of a cell that is open. */
@@ -122,8 +121,7 @@ static void open_counter(struct rig *rig, unsigned counter)
 static uint64_t ticket_of(struct rig *rig, unsigned counter, struct reply reply)
 {
     assert_int_equal(reply.answer, ANSWER_DONE);
-    struct op op = {.cell = (uint8_t)rig->redis.owner[piece_of_counter(counter)],
-                    .sequence = reply.sequence};
+    struct op op = {.cell = (uint8_t)home_of(ITEMS + counter), .sequence = reply.sequence};
     relay_tickets(rig->relay, &op, 1);
     return op.ticket;
 }
@@ -220,7 +218,7 @@ TEST(a_cell_that_lost_nothing_is_kept)
     struct reply reply = add(rig, 0);
     assert_int_equal(reply.answer, ANSWER_DONE); /* it need not be loaded */
     assert_int_equal(reply.sequence, sequence_of(2, 1));
-    assert_int_equal(rig->redis.cells[0].pieces[piece_of_counter(0)].value, 2);
+    assert_int_equal(rig->redis.cells[0].records[ITEMS].value, 2);
     rig_free(rig);
 }
 
@@ -236,7 +234,9 @@ TEST(a_cell_that_lost_what_the_log_has_is_emptied)
     rounds(rig, 60);
     assert_int_equal(rig->redis.opened - rig->redis.kept, 1);
     assert_int_equal(add(rig, 0).answer, ANSWER_COLD);
-    assert_int_equal(rig->redis.cells[0].need, sequence_of(2, 0));
+    /* It was begun twice: the other cells had to be in the store first. */
+    assert_int_equal(rig->redis.cells[0].need, sequence_of(rig->redis.cells[0].epoch, 0));
+    assert_int_equal(rig->redis.cells[0].epoch, 3);
     rig_free(rig);
 }
 
@@ -279,7 +279,7 @@ static void open_elsewhere(struct rig *rig)
 {
     struct relay *other = relay_of(rig, 1);
     struct caller from = {.node = 1, .life = 1, .call = 1, .cell = 0};
-    assert_int_equal(redis_add(&rig->redis, from, 0, 1).answer, ANSWER_CLOSED);
+    assert_int_equal(redis_add(&rig->redis, from, KNOWN_NOT_SPREAD, 0, 1).answer, ANSWER_CLOSED);
     for (unsigned i = 0; i < 60; i++) {
         rig->now_ms += 25;
         (void)relay_step(other);
@@ -379,11 +379,9 @@ TEST(a_cell_is_not_opened_while_the_store_is_down)
 /* An event of the cell that must come after one of another. */
 static void append_wait(struct rig *rig, unsigned cell, unsigned after, uint64_t sequence)
 {
-    append_event(&rig->redis, cell,
-                 &(struct event){.type = EVENT_AFTER,
-                                 .id = SLICE("i0"),
-                                 .after_origin = after,
-                                 .after_sequence = sequence});
+    struct event event = {
+        .type = EVENT_AFTER, .id = SLICE("i0"), .after_origin = after, .after_sequence = sequence};
+    assert_true(redis_append(&rig->redis, 0, &rig->redis.cells[cell], cell, &event, 1));
 }
 
 TEST(what_comes_after_another_cell_waits_for_it)

@@ -13,7 +13,7 @@
 --
 -- KEYS  cell, outbox, pieces
 -- ARGV  run id, 'begin', node, epoch         epoch: the new one is above it
---       -> {'new', epoch, de, dn} | {'busy'} | {'open'}
+--       -> {'new', epoch, de, dn, since} | {'busy'} | {'open'}      since: of the first begin, ms
 --       run id, 'open', node, epoch, keep (0|1), incarnations
 --       -> {'ok'} | {'busy'} | {'left', entries}
 -- Sent twice, 'begin' begins once more, and 'open' says ok.
@@ -33,13 +33,13 @@ if verb == 'begin' then
     end
     local begun = math.max(epoch, tonumber(ARGV[4])) + 1
     if state ~= 'opening' then
-        redis.call('HSET', cell, 'de', is[3] or 0, 'dn', is[4] or 0)
+        redis.call('HSET', cell, 'de', is[3] or 0, 'dn', is[4] or 0, 'since', text(now_ms()))
     end
     redis.call('HSET', cell, 'state', 'opening', 'epoch', text(begun), 'n', 0, 'opener', node,
                'opener_ms', text(now_ms()), 'opener_run', run)
     redis.call('HDEL', cell, 'run')
-    local data = redis.call('HMGET', cell, 'de', 'dn')
-    return {'new', text(begun), data[1], data[2]}
+    local data = redis.call('HMGET', cell, 'de', 'dn', 'since')
+    return {'new', text(begun), data[1], data[2], data[3] or '0'}
 end
 
 if epoch ~= tonumber(ARGV[4]) or is[5] ~= node then return {'busy'} end
@@ -70,6 +70,6 @@ end
 redis.call('DEL', out) -- an empty stream remembers its last id
 redis.call('HSET', cell, 'state', 'open', 'run', run, 'n', 0, 'relayed', text(epoch) .. '-0', 'inc',
            text(math.max(tonumber(is[7] or 0), tonumber(ARGV[6]))))
-redis.call('HDEL', cell, 'de', 'dn', 'opener_ms', 'opener_run')
+redis.call('HDEL', cell, 'de', 'dn', 'since', 'opener_ms', 'opener_run')
 redis.call('HSETNX', cell, 'gen', text(epoch))
 return {'ok'}
