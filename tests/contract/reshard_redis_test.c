@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "core/bucket.h"
 #include "hot/redis/move.h"
+#include "hot/redis/move_own.h"
 #include "sim/sim_rng.h"
 
 #define NODES      2u
@@ -1015,6 +1016,122 @@ TEST(a_cell_that_is_emptied_at_any_step_of_a_mover_that_died_loses_nothing)
     end_store();
 }
 
+/* Whoever wants something there meets that the cell is closed. */
+static void want_in(unsigned cell)
+{
+    char id[16];
+    unsigned number = 0;
+    do
+        snprintf(id, sizeof(id), "other%u", number++);
+    while (layer_home(hash_stable(slice_of(id))) != cell);
+    (void)rig_ask(&nodes[0], on(OP_EXISTS, id));
+}
+
+static void open_again(unsigned cell)
+{
+    want_in(cell);
+    bool is_open = false;
+    for (unsigned rounds = 0; !is_open; rounds++) {
+        assert_true(rounds < 3000);
+        FILE *answer = tell_cells("HGET", "state", "r", layer_of(nodes[0].hot)->tags.tags[cell]);
+        char word[64];
+        while (fgets(word, sizeof(word), answer))
+            is_open = is_open || strcmp(word, "open\n") == 0;
+        assert_int_equal(pclose(answer), 0);
+        usleep(10000);
+    }
+}
+
+/* What a mover that was asleep does behind all others. */
+static void reserve_late(unsigned cell)
+{
+    const char *tag = layer_of(nodes[0].hot)->tags.tags[cell];
+    const char *prefix = nodes[0].own_prefix;
+    char incarnation[MAP_TEXT_MAX];
+    char command[1024];
+    read_field(home(), ".i", incarnation);
+    snprintf(command, sizeof(command),
+             "%s EVAL \"return redis.call('HSET', KEYS[2], '.g', "
+             "redis.call('HGET', KEYS[1], 'gen') .. 'F', '.i', ARGV[1], '.rv', '1')\" "
+             "2 '%s:%s:cell' '%s:%s:r:%s' '%s' > /dev/null",
+             cli(), prefix, tag, prefix, tag, ITEM, incarnation[0] ? incarnation : "0");
+    assert_int_equal(system(command), 0); /* NOLINT: our own names */
+}
+
+TEST(a_reservation_that_came_late_is_not_taken_for_the_piece_that_was_lost)
+{
+    begin_store();
+    start_nobody();
+    write_for(0.3);
+    wait_until_whole();
+    assert_int_equal(reshard(0, ITEM, 2), ERR_OK);
+    wait_for_relays();
+    struct map map;
+    assert_true(read_map(&map));
+    unsigned lost = (unsigned)__builtin_ctzll(map_owners(&map) & ~map_bit(home()));
+    wipe_cell(lost);
+    open_again(lost);
+    reserve_late(lost); /* nobody has noticed yet that it is lost */
+    assert_int_equal(reshard(1, ITEM, 1), ERR_OK);
+    compare_when_whole();
+    end_store();
+}
+
+/* A mover that comes late does not know that home has forgotten what it had adopted. */
+TEST(home_takes_no_map_that_gives_it_slices_which_it_does_not_have)
+{
+    start_nobody();
+    write_for(0.3);
+    assert_int_equal(reshard(0, ITEM, 2), ERR_OK);
+    struct move move;
+    move_init(&move, layer_of(nodes[0].hot), SLICE(ITEM), 10000);
+    assert_int_equal(move_read(&move), ERR_OK);
+    struct hand_over *over = &move.over;
+    over->before = over->map.version;
+    over->map.version = over->last_version + 1;
+    memset(over->map.owner, (int)home(), sizeof(over->map.owner));
+    assert_int_equal(move_write(&move), ERR_CORRUPT);
+    move_done(&move);
+    write_for(0.3);
+    assert_int_equal(reshard(1, ITEM, 1), ERR_OK);
+    compare_everything();
+}
+
+/* As a mover does that has found a piece missing, and dies. */
+static void begin_to_dissolve(void)
+{
+    struct move move;
+    move_init(&move, layer_of(nodes[0].hot), SLICE(ITEM), 10000);
+    assert_int_equal(move_read(&move), ERR_OK);
+    struct hand_over *over = &move.over;
+    over->before = over->map.version;
+    over->map.version = over->last_version + 1;
+    over->map.change = MAP_DISSOLVE;
+    assert_int_equal(move_write(&move), ERR_OK);
+    atomic_store(&move_steps_left, 0);
+    move_done(&move);
+}
+
+TEST(what_has_lost_a_piece_is_not_read_as_if_it_were_whole)
+{
+    begin_store();
+    start_nobody();
+    write_for(0.3);
+    wait_until_whole();
+    assert_int_equal(reshard(0, ITEM, 4), ERR_OK);
+    begin_to_dissolve();
+    int64_t counts[2];
+    struct op op = on(OP_COUNTS, ITEM);
+    op.counts = counts;
+    op.exact = true;
+    op = rig_ask(&nodes[1], op);
+    assert_int_equal(op.code, ERR_UNAVAILABLE);
+    atomic_store(&move_steps_left, -1);
+    assert_int_equal(reshard(1, ITEM, 1), ERR_OK);
+    compare_when_whole();
+    end_store();
+}
+
 #define ON_TWO_NODES(name) cmocka_unit_test_setup_teardown(name, open_nodes, close_nodes)
 
 RUN(ON_TWO_NODES(an_item_that_is_spread_and_folded_while_it_is_written_loses_nobody),
@@ -1029,4 +1146,7 @@ RUN(ON_TWO_NODES(an_item_that_is_spread_and_folded_while_it_is_written_loses_nob
     ON_TWO_NODES(an_item_whose_home_was_lost_is_what_it_was),
     ON_TWO_NODES(an_item_that_has_lost_home_and_pieces_is_what_it_was),
     ON_TWO_NODES(a_target_that_comes_back_empty_behind_its_adoption_loses_nothing),
-    ON_TWO_NODES(a_cell_that_is_emptied_at_any_step_of_a_mover_that_died_loses_nothing))
+    ON_TWO_NODES(a_cell_that_is_emptied_at_any_step_of_a_mover_that_died_loses_nothing),
+    ON_TWO_NODES(a_reservation_that_came_late_is_not_taken_for_the_piece_that_was_lost),
+    ON_TWO_NODES(home_takes_no_map_that_gives_it_slices_which_it_does_not_have),
+    ON_TWO_NODES(what_has_lost_a_piece_is_not_read_as_if_it_were_whole))

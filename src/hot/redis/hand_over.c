@@ -275,11 +275,15 @@ static void came_late(struct hand_over *over, int64_t now_ms)
         go(over, HAND_OVER_READ, 0);
 }
 
-/* Others may have finished the change meanwhile: seen twice, it is so. */
+/* Others may have finished the change meanwhile: seen twice, it is so. What home does not take was
+ * to follow a version that is still there. */
 static void missed_piece(struct hand_over *over, int64_t now_ms)
 {
-    bool is_same = over->lost_version == over->map.version && over->map.version != 0;
-    over->lost_version = over->map.version;
+    bool is_write = over->step == HAND_OVER_WRITE || over->step == HAND_OVER_TAKE;
+    uint64_t version = is_write ? over->before : over->map.version;
+    bool is_same = over->has_lost && over->lost_version == version;
+    over->has_lost = true;
+    over->lost_version = version;
     if (is_same)
         dissolve(over, now_ms);
     else

@@ -64,6 +64,7 @@ struct hand_over {
     bool dissolves;        /* that is all that was wanted */
     bool gives_up;         /* the log did not answer: the move is undone */
     unsigned copies;       /* tries */
+    bool has_lost;
     uint64_t lost_version; /* a piece was missing at this version of the map */
     uint64_t busy_version; /* and a step came too late for some cell */
 };

@@ -51,6 +51,8 @@ enum err move_prepare(struct move *move)
     for (uint64_t left = many->cells; left != 0; left &= left - 1) {
         const struct words *words = &many->words[__builtin_ctzll(left)];
         learn_version(move, words);
+        if (!words_begin_with(words, "ok"))
+            continue;
         move->over.adopted = words_number(words, 1);
         move->target_epoch = words_number(words, 2);
     }

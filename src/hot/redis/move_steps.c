@@ -218,6 +218,16 @@ static char type_with(const struct map *map, unsigned home)
     return map->is_item ? 'S' : 'C';
 }
 
+/* The slices that are at home, if the map is right. */
+static uint64_t slices_at_home(const struct move *move)
+{
+    const struct map *map = &move->over.map;
+    uint64_t slices = 0;
+    for (unsigned s = 0; s < BUCKET_SLICES && map->change != MAP_DISSOLVE; s++)
+        slices |= map->owner[s] == move->home ? map_bit(s) : 0;
+    return slices;
+}
+
 void move_begin_write(struct move *move, const struct section *events)
 {
     const struct map *map = &move->over.map;
@@ -234,6 +244,7 @@ void move_begin_write(struct move *move, const struct section *events)
     arg_events(&move->call, events);
     call_arg_number(&move->call, events->count);
     call_arg_number(&move->call, move->incarnation);
+    move_arg_slices(move, slices_at_home(move));
 }
 
 /* Sent twice, a write finds itself. Two nodes may choose the same version, but not the same map. */

@@ -185,6 +185,15 @@ static void look_at_joining(struct refresh *refresh)
     refresh->answered &= ~(refresh->frozen & entry->map.slices);
 }
 
+/* A shard was lost. What stands in its place, and in the others, may be of the past: home may have
+ * the same counts. */
+static void look_at_dissolving(struct refresh *refresh)
+{
+    const struct spread_entry *entry = refresh->entry;
+    if (entry->has_map && entry->map.change == MAP_DISSOLVE)
+        refresh->answered = 0;
+}
+
 /* ---- asking ---- */
 
 static void finish(struct refresh *refresh)
@@ -199,6 +208,7 @@ static void finish(struct refresh *refresh)
         entry->wants_refresh = true;
     } else {
         look_at_joining(refresh);
+        look_at_dissolving(refresh);
         entry->missing = entry->has_map ? entry->map.cells & ~refresh->answered : 0;
         entry->asked_ns = refresh->began_ns;
         entry->as_of_ms = refresh->began_ms;

@@ -109,6 +109,7 @@ enum nodes_bug {
     NODES_BUG_ADOPT_AGAIN,    /* a cell that was opened anew adopts what was given up */
     NODES_BUG_OLD_RELEASE,    /* pieces were given up for an opening that another node has ended */
     NODES_BUG_WIPE_UNSAID,    /* a piece that was given up comes back with a replica of its cell */
+    NODES_BUG_HOME_LACKS,     /* home's map says that it has what it has forgotten to have adopted */
     NODES_BUG_COUNT,
     NODES_ONLY_MOVES, /* no bug: every seed is one of moves */
 };
@@ -116,5 +117,11 @@ enum nodes_bug {
 #define NODES_BUG_OF_MOVES NODES_BUG_MADE_AGAIN /* and those behind it */
 
 const char *nodes_bug_name(enum nodes_bug bug);
+
+/* Then all that happens has to do with moves. */
+static inline bool nodes_bug_is_of_moves(enum nodes_bug bug)
+{
+    return bug >= NODES_BUG_OF_MOVES || bug == NODES_BUG_NO_AFTER || bug == NODES_BUG_MOVE_AT_ONCE;
+}
 
 #endif

@@ -32,6 +32,22 @@ static bool serves(const struct record *record, unsigned slice)
            (record->own[slice] == '1' || record->own[slice] == '0');
 }
 
+/* By its own map it is at home, and home sends everybody away. */
+static bool is_nowhere(struct redis_model *model, const uint64_t *given, unsigned item,
+                       unsigned slice)
+{
+    unsigned home = home_of(item);
+    const struct record *whole = served_record(model, home, item);
+    if (!whole || whole->type == 0 || has_successor(model, given, home))
+        return false;
+    const struct map *map = &whole->map;
+    bool is_moved = map->change == MAP_MOVE || map->change == MAP_UNDO;
+    if (whole->has_map && (map->change == MAP_DISSOLVE || map->owner[slice] != home ||
+                           (is_moved && map->slices & map_bit(slice))))
+        return false;
+    return whole->own[slice] == '-';
+}
+
 const char *check_one_place(struct redis_model *model, const uint64_t given[LIMIT_CELLS],
                             unsigned item)
 {
@@ -42,6 +58,8 @@ const char *check_one_place(struct redis_model *model, const uint64_t given[LIMI
                       serves(served_record(model, cell, item), slice);
         if (places > 1)
             return wrong("slice %u of i%u is served in %u cells", slice, item, places);
+        if (is_nowhere(model, given, item, slice))
+            return wrong("slice %u of i%u is served nowhere", slice, item);
     }
     return NULL;
 }
@@ -66,13 +84,16 @@ static bool is_shard(const struct record *record)
     return record->type != 0 && (record->rv == 0 || record->is_piece);
 }
 
-/* As hot/redis/total.c: what joins and is only reserved has counted nothing. */
+/* As hot/redis/refresh.c: what joins and is only reserved has counted nothing, and of what has lost
+ * a shard none is believed. */
 static struct sum sum_of(struct redis_model *model, const uint64_t *given, unsigned thing)
 {
     unsigned home = home_of(thing);
     struct sum sum = {.is_whole = true};
     const struct record *whole = served_record(model, home, thing);
     if (!whole || whole->type == 0 || has_successor(model, given, home))
+        return (struct sum){.is_whole = false};
+    if (whole->has_map && whole->map.change == MAP_DISSOLVE)
         return (struct sum){.is_whole = false};
     uint64_t cells = whole->has_map ? whole->map.cells : map_bit(home);
     uint64_t joining = whole->has_map && whole->map.change == MAP_JOIN ? whole->map.slices : 0;

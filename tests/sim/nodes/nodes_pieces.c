@@ -22,6 +22,12 @@ static struct record *record_at(struct asker_of_piece asker, unsigned cell,
     return place.data->entry_count < OUTBOX_ROOM ? &place.data->records[asker.thing] : NULL;
 }
 
+/* As type_of_piece() of move.lua: what is only reserved is none. */
+static bool has_piece(const struct record *record)
+{
+    return record->type != 0 && (record->rv == 0 || record->is_piece);
+}
+
 static bool is_late_at_home(const struct record *record, uint64_t version)
 {
     bool is_piece = record->is_piece || record->rv > 0;
@@ -92,6 +98,15 @@ static void take_counts(struct record *record, const struct stopped_piece *stopp
         record->counts[held] += stopped->counts[held];
 }
 
+/* Has home forgotten that it has adopted what the map says is there? */
+static bool lacks_slices(const struct record *record, const struct map *map, unsigned home)
+{
+    for (unsigned slice = 0; slice < SLICES && map->change != MAP_DISSOLVE; slice++)
+        if (map->owner[slice] == home && record->own[slice] == '-')
+            return true;
+    return false;
+}
+
 enum err pieces_write(struct asker_of_piece asker, const struct map *map, uint64_t before,
                       const struct stopped_piece *stopped, uint64_t taken)
 {
@@ -107,6 +122,8 @@ enum err pieces_write(struct asker_of_piece asker, const struct map *map, uint64
         return ERR_OK; /* it was sent twice */
     if (has != before || record->mv >= map->version)
         return ERR_BUSY;
+    if (lacks_slices(record, map, home) && asker.model->bug != NODES_BUG_HOME_LACKS)
+        return ERR_CORRUPT;
     struct name id = name_of_thing(asker.thing);
     struct event events[EVENTS_MAX] = {after(&id, home, 0)};
     size_t count = 0;
@@ -235,7 +252,7 @@ enum err pieces_freeze(struct asker_of_piece asker, const struct map *map,
     struct record *record = record_at(asker, map->from, &data);
     if (!record)
         return ERR_UNAVAILABLE;
-    if (record->type == 0 || record->type == 'c')
+    if (!has_piece(record) || record->type == 'c')
         return ERR_CORRUPT;
     bool has_own = record->own[0] != 0;
     if (!has_own || record->fv > map->version || is_late_at_home(record, map->version))
@@ -299,7 +316,7 @@ enum err pieces_adopt(struct asker_of_piece asker, const struct map *map,
     struct record *record = record_at(asker, map->to, &data);
     if (!record)
         return ERR_UNAVAILABLE;
-    if (record->type == 0)
+    if (!has_piece(record))
         return ERR_CORRUPT;
     if (is_late_at_home(record, map->version))
         return ERR_BUSY;
@@ -347,7 +364,7 @@ enum err pieces_release(struct asker_of_piece asker, const struct map *map)
     struct record *record = record_at(asker, map->from, &data);
     if (!record)
         return ERR_UNAVAILABLE;
-    if (record->type == 0)
+    if (!has_piece(record))
         return ERR_CORRUPT;
     if (record->fv != map->version || is_late_at_home(record, map->version))
         return ERR_BUSY;
@@ -368,7 +385,7 @@ enum err pieces_thaw(struct asker_of_piece asker, struct map *map, uint64_t adop
     struct record *record = record_at(asker, map->from, &data);
     if (!record)
         return ERR_UNAVAILABLE;
-    if (record->type == 0)
+    if (!has_piece(record))
         return ERR_CORRUPT;
     if (record->fv > map->version || is_late_at_home(record, map->version))
         return ERR_BUSY;
@@ -394,7 +411,7 @@ enum err pieces_stop(struct asker_of_piece asker, unsigned cell, const struct ma
     struct record *record = record_at(asker, cell, &data);
     if (!record)
         return ERR_UNAVAILABLE;
-    if (record->type == 0)
+    if (!has_piece(record))
         return ERR_CORRUPT;
     if (!record->is_piece || record->dv > map->version)
         return ERR_BUSY;
@@ -427,21 +444,14 @@ enum err pieces_erase(struct asker_of_piece asker, unsigned cell, const struct m
 
 /* --- also while the cell is being opened --- */
 
-/* A cell that nobody has begun to open says nothing of itself. */
 static struct cell_data *known_cell(struct asker_of_piece asker, unsigned cell)
 {
     struct place place = redis_place(asker.model, asker.node, cell);
-    bool is_opening = place.data->exists && !place.data->open;
     if (place.down)
         return NULL;
     if (!redis_is_open(asker.model, place))
         redis_note_closed(asker.model, asker.node, cell);
-    return is_opening || redis_is_open(asker.model, place) ? place.data : NULL;
-}
-
-static uint64_t sequence_at(const struct cell_data *data)
-{
-    return sequence_of(data->epoch, data->open ? data->n : 0);
+    return redis_is_known(asker.model, place) ? place.data : NULL;
 }
 
 enum err pieces_wipe(struct asker_of_piece asker, unsigned cell, uint64_t version,
@@ -458,10 +468,10 @@ enum err pieces_wipe(struct asker_of_piece asker, unsigned cell, uint64_t versio
         *record = (struct record){.type = 0};
         struct name id = name_of_thing(asker.thing);
         struct event event = after(&id, cell, 0);
-        if (data->open && asker.model->bug != NODES_BUG_WIPE_UNSAID)
+        if (data->state == CELL_OPEN && asker.model->bug != NODES_BUG_WIPE_UNSAID)
             redis_append(asker.model, asker.node, data, cell, &event, 1);
     }
-    *ret_sequence = sequence_at(data);
+    *ret_sequence = redis_sequence(data);
     return ERR_OK;
 }
 
@@ -483,7 +493,7 @@ enum err pieces_progress(struct asker_of_piece asker, unsigned cell, uint64_t *r
     const struct cell_data *data = known_cell(asker, cell);
     if (!data)
         return ERR_UNAVAILABLE;
-    *ret_sequence = sequence_at(data);
+    *ret_sequence = redis_sequence(data);
     *ret_relayed = data->relayed;
     return ERR_OK;
 }

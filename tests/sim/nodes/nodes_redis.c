@@ -41,8 +41,18 @@ struct place redis_place(struct redis_model *model, unsigned node, unsigned cell
 
 bool redis_is_open(const struct redis_model *model, struct place place)
 {
-    return place.data->exists && place.data->open &&
+    return place.data->state == CELL_OPEN &&
            (place.data->run == place.run || model->bug == NODES_BUG_NO_EPOCH);
+}
+
+bool redis_is_known(const struct redis_model *model, struct place place)
+{
+    return place.data->state == CELL_OPENING || redis_is_open(model, place);
+}
+
+uint64_t redis_sequence(const struct cell_data *data)
+{
+    return sequence_of(data->epoch, data->state == CELL_OPEN ? data->n : 0);
 }
 
 struct cell_data *redis_served(struct redis_model *model, unsigned cell)
@@ -322,7 +332,7 @@ void redis_restart_empty(struct redis_model *model, unsigned server)
 {
     for (unsigned cell = 0; cell < CELLS; cell++)
         if (model->server_of[cell] == server)
-            model->cells[cell] = model->replicas[cell] = (struct cell_data){.exists = false};
+            model->cells[cell] = model->replicas[cell] = (struct cell_data){.state = CELL_NOTHING};
     model->servers[server] = (struct redis_server){.run = ++model->runs};
 }
 
@@ -356,7 +366,7 @@ static uint64_t outbox_leased(struct outbox *base)
         struct cell_data *data = place.data;
         if (!place.down && !redis_is_open(model, place))
             redis_note_closed(model, outbox->node, cell); /* whoever looks at a cell sees that */
-        if (place.down || !data->exists)
+        if (place.down || data->state == CELL_NOTHING)
             continue;
         bool is_ours = data->lease == outbox->node + 1;
         if (!is_ours && data->lease != 0 && *model->now_ms - data->lease_ms < LEASE_MS)
@@ -419,6 +429,11 @@ static bool is_stale(const struct cell_data *data, uint64_t sequence)
     return sequence_epoch(data->last) != sequence_epoch(sequence) || sequence > data->last;
 }
 
+static bool has_gone_back(const struct cell_data *data, uint64_t sequence)
+{
+    return sequence_epoch(data->last) == sequence_epoch(sequence) && sequence > data->last;
+}
+
 static enum err outbox_relayed(struct outbox *base, uint64_t cells,
                                const uint64_t sequences[LIMIT_CELLS],
                                const uint64_t openings[LIMIT_CELLS], uint64_t *ret_told,
@@ -432,11 +447,14 @@ static enum err outbox_relayed(struct outbox *base, uint64_t cells,
         if (!(cells >> cell & 1) || place.down)
             continue;
         *ret_told |= UINT64_C(1) << cell;
-        bool is_another = openings[cell] > 0 && (data->open || data->epoch != openings[cell]);
-        if ((is_another || is_stale(data, sequences[cell])) && model->bug != NODES_BUG_NO_STALE)
+        bool is_another = openings[cell] > 0 && (data->state != CELL_OPENING || data->epoch != openings[cell]);
+        if ((is_another || is_stale(data, sequences[cell])) && model->bug != NODES_BUG_NO_STALE) {
             *ret_stale |= UINT64_C(1) << cell;
-        else
+            if (!is_another && data->state == CELL_OPEN && has_gone_back(data, sequences[cell]))
+                data->state = CELL_LOST;
+        } else {
             let_go(data, sequences[cell]);
+        }
     }
     return *ret_told ? ERR_OK : down(error);
 }
@@ -452,8 +470,8 @@ static enum err outbox_saved(struct outbox *base, uint64_t cells,
             continue;
         has_answered = true;
         bool is_behind = sequence_of(place.data->epoch, place.data->n) < sequences[cell];
-        if (place.data->open && is_behind && model->bug != NODES_BUG_NO_ENDED)
-            place.data->open = false;
+        if (place.data->state == CELL_OPEN && is_behind && model->bug != NODES_BUG_NO_ENDED)
+            place.data->state = CELL_LOST;
     }
     return has_answered ? ERR_OK : down(error);
 }
@@ -474,7 +492,7 @@ static enum err outbox_progress(struct outbox *base, uint64_t cells,
             continue;
         has_answered = true;
         ret_sequences[cell] = place.data->relayed;
-        if (!place.data->open)
+        if (place.data->state == CELL_OPENING)
             *ret_opening |= UINT64_C(1) << cell;
     }
     return has_answered ? ERR_OK : down(error);
@@ -500,13 +518,13 @@ static enum err outbox_begin(struct outbox *base, unsigned cell, uint64_t epoch,
         return down(error);
     if (redis_is_open(model, place))
         return error_set(error, ERR_EXISTS, "cell %u is open", cell);
-    if (data->exists && !data->open && data->opener != outbox->node + 1 &&
+    bool is_opening = data->state == CELL_OPENING;
+    if (is_opening && data->opener != outbox->node + 1 &&
         *model->now_ms - data->opener_ms < OPENER_MS)
         return error_set(error, ERR_BUSY, "another opens cell %u", cell);
-    if (!data->exists || data->open)
+    if (!is_opening)
         data->opening_since = ++model->openings;
-    data->exists = true;
-    data->open = false;
+    data->state = CELL_OPENING;
     data->epoch = (data->epoch > epoch ? data->epoch : epoch) + 1;
     data->opener = outbox->node + 1;
     data->opener_ms = *model->now_ms;
@@ -523,7 +541,7 @@ static void wipe_record(struct redis_outbox *outbox, struct cell_data *data, uns
     data->records[thing] = (struct record){.type = 0};
     struct name id = name_of_thing(thing);
     struct event event = {.type = EVENT_AFTER, .id = slice_of(id.text), .after_origin = cell};
-    if (data->open && outbox->model->bug != NODES_BUG_WIPE_UNSAID)
+    if (data->state == CELL_OPEN && outbox->model->bug != NODES_BUG_WIPE_UNSAID)
         redis_append(outbox->model, outbox->node, data, cell, &event, 1);
 }
 
@@ -532,8 +550,7 @@ static enum err give_up_in(struct redis_outbox *outbox, unsigned home, unsigned 
 {
     struct place place = redis_place(outbox->model, outbox->node, cell);
     struct cell_data *data = place.data;
-    bool is_unknown = !redis_is_open(outbox->model, place) && (!data->exists || data->open);
-    if (place.down || is_unknown || data->entry_count + COUNTERS + ITEMS > OUTBOX_ROOM)
+    if (place.down || !redis_is_known(outbox->model, place) || data->entry_count + COUNTERS + ITEMS > OUTBOX_ROOM)
         return ERR_UNAVAILABLE;
     for (unsigned thing = 0; thing < THINGS; thing++) {
         const struct record *record = &data->records[thing];
@@ -548,7 +565,7 @@ static enum err give_up_in(struct redis_outbox *outbox, unsigned home, unsigned 
             wipe_record(outbox, data, cell, thing);
     }
     if (!is_saved)
-        outbox->releases[home].sequences[cell] = sequence_of(data->epoch, data->open ? data->n : 0);
+        outbox->releases[home].sequences[cell] = redis_sequence(data);
     return ERR_OK;
 }
 
@@ -617,7 +634,7 @@ static enum err outbox_open(struct outbox *base, unsigned cell, uint64_t epoch, 
         return down(error);
     if (!keep && model->bug != NODES_BUG_FORGET_MAP && !release(outbox, cell))
         return error_set(error, ERR_UNAVAILABLE, "pieces of cell %u are not given up", cell);
-    if (!data->exists || data->open || data->epoch != epoch || data->opener != outbox->node + 1 ||
+    if (data->state != CELL_OPENING || data->epoch != epoch || data->opener != outbox->node + 1 ||
         data->opening_run != place.run)
         return error_set(error, ERR_BUSY, "cell %u was begun anew", cell);
     if (data->entry_count > 0)
@@ -628,7 +645,7 @@ static enum err outbox_open(struct outbox *base, unsigned cell, uint64_t epoch, 
         memset(data->calls, 0, sizeof(data->calls));
         data->need = sequence_of(epoch, 0);
     }
-    data->open = true;
+    data->state = CELL_OPEN;
     data->n = 0;
     data->last = sequence_of(epoch, 0);
     data->relayed = data->last;

@@ -80,9 +80,12 @@ struct record {
     uint8_t put[USERS];
 };
 
+/* As lua/open.lua has it. A cell that is lost was open; it says nothing of itself until somebody
+ * begins to open it. */
+enum cell_state { CELL_NOTHING, CELL_OPEN, CELL_LOST, CELL_OPENING };
+
 struct cell_data {
-    bool exists;
-    bool open;
+    enum cell_state state;
     uint64_t epoch;
     uint64_t n;
     uint64_t last; /* sequence of the last event that the data has */
@@ -167,6 +170,13 @@ struct place {
 
 struct place redis_place(struct redis_model *model, unsigned node, unsigned cell);
 bool redis_is_open(const struct redis_model *model, struct place place);
+
+/* May it be asked what it has, and how far it is? One that is closed, and that nobody has begun to
+ * open, says nothing of itself. */
+bool redis_is_known(const struct redis_model *model, struct place place);
+
+/* How far it is: who waits for that in the log waits for all that it has. */
+uint64_t redis_sequence(const struct cell_data *data);
 
 /* The cell of the servers that count, open. NULL: it does not serve. */
 struct cell_data *redis_served(struct redis_model *model, unsigned cell);

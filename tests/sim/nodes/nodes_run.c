@@ -737,9 +737,9 @@ static void step(struct world *world)
 static bool is_cell_quiet(const struct world *world, unsigned cell)
 {
     const struct cell_data *data = &world->redis.cells[cell];
-    if (!data->exists)
+    if (data->state == CELL_NOTHING)
         return true;
-    return data->open && data->run == world->redis.servers[world->redis.server_of[cell]].run &&
+    return data->state == CELL_OPEN && data->run == world->redis.servers[world->redis.server_of[cell]].run &&
            data->entry_count == 0 && world->store.rows.mark.sequences[cell] == data->last;
 }
 
@@ -787,15 +787,39 @@ static void touch(struct world *world, unsigned thing, unsigned slice)
         was_sent_away(world, from.node, thing, slice, from.cell);
 }
 
+static void say_intent(struct world *world, unsigned thing, const struct intent *intent)
+{
+    if (intent->state != INTENT_NONE)
+        say(world, "somebody waits: %s, state %d, node %u, life %u, cell %u, ticket %" PRIu64,
+            name_of_thing(thing).text, (int)intent->state, intent->node, intent->life, intent->cell,
+            intent->ticket);
+}
+
+static void say_records(struct world *world, unsigned thing)
+{
+    for (unsigned cell = 0; cell < CELLS; cell++) {
+        const struct record *record = &world->redis.cells[cell].records[thing];
+        if (record->type != 0)
+            say(world, "%s in cell %u: type %c, slices %.*s, reserved for %" PRIu64,
+                name_of_thing(thing).text, cell, record->type, (int)SLICES, record->own,
+                record->rv);
+    }
+}
+
 static void say_what_is_left(struct world *world)
 {
+    for (unsigned item = 0; item < ITEMS; item++)
+        for (unsigned user = 0; user < USERS; user++)
+            say_intent(world, item, &world->clients.users[item][user].intent);
+    for (unsigned counter = 0; counter < COUNTERS; counter++)
+        say_intent(world, ITEMS + counter, &world->clients.counters[counter].intent);
     for (unsigned cell = 0; cell < CELLS; cell++) {
         const struct cell_data *data = &world->redis.cells[cell];
         uint64_t mark = world->store.rows.mark.sequences[cell];
         say(world,
-            "cell %u: open %d, run %u of %u, %zu entries, %" PRIu64 "-%" PRIu64
+            "cell %u: state %d, run %u of %u, %zu entries, %" PRIu64 "-%" PRIu64
             ", in the store %" PRIu64 "-%" PRIu64 ", needs %" PRIu64 "-%" PRIu64,
-            cell, data->open, data->run, world->redis.servers[world->redis.server_of[cell]].run,
+            cell, (int)data->state, data->run, world->redis.servers[world->redis.server_of[cell]].run,
             data->entry_count, sequence_epoch(data->last), sequence_n(data->last),
             sequence_epoch(mark), sequence_n(mark), sequence_epoch(data->need),
             sequence_n(data->need));
@@ -814,6 +838,8 @@ static void say_what_is_left(struct world *world)
             check_is_steady(&world->redis, thing), record->type ? record->type : '0',
             record->has_map ? (char)map.change : '0', map.version);
     }
+    for (unsigned thing = 0; thing < THINGS; thing++)
+        say_records(world, thing);
     for (unsigned i = 0; i < MOVERS; i++)
         if (world->movers.list[i].is_active)
             say(world, "mover %u: %s of %s", i,
@@ -1006,10 +1032,8 @@ static struct world *world_new(uint64_t seed, enum nodes_bug bug, bool trace,
     log_model_init(&world->log, &world->rng, bug, &world->now_ms);
     store_model_init(&world->store, &world->rng, bug);
     choose_rates(world);
-    bool is_of_moves =
-        bug >= NODES_BUG_OF_MOVES || bug == NODES_BUG_NO_AFTER || bug == NODES_BUG_MOVE_AT_ONCE;
     world->is_focused = sim_rng_chance(&world->rng, 500);
-    if (is_of_moves || sim_rng_chance(&world->rng, 300))
+    if (nodes_bug_is_of_moves(bug) || sim_rng_chance(&world->rng, 300))
         choose_rates_of_moves(world);
     for (unsigned item = 0; item < ITEMS; item++)
         for (unsigned user = 0; user < USERS; user++)

@@ -286,7 +286,7 @@ static void open_elsewhere(struct rig *rig)
         log_model_settle(&rig->log);
         apply_all(rig);
     }
-    assert_true(rig->redis.cells[0].open);
+    assert_int_equal(rig->redis.cells[0].state, CELL_OPEN);
     assert_int_equal(rig->redis.cells[0].epoch, 2);
     relay_free(other);
 }

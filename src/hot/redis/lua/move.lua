@@ -39,6 +39,15 @@ local function type_of(key)
     return string.sub(g, -1)
 end
 
+-- The same of a piece, or of home. What is only reserved is none: a mover that came late has reserved
+-- it again where the piece was lost.
+local function type_of_piece()
+    local type = type_of(record)
+    local has = type == 'F' and redis.call('HMGET', record, '.pc', '.rv')
+    if has and has[2] and not has[1] then return nil end
+    return type
+end
+
 local function version_of(map) return map and string.match(map, '^%d+') or '0' end
 
 -- At home the map itself says whether a step comes too late: the record may have been loaded anew.
@@ -188,17 +197,24 @@ function verbs.split()
 end
 
 -- KEYS outbox; ARGV the version that the map has, the next one, the map ('' = none any more), the
--- type from now on, events, ms, how many, incarnation, (field, amount)... to be added.
--- -> ok epoch n | stale map version. One that was made or loaded anew meanwhile is another.
+-- type from now on, events, ms, how many, incarnation, the slices that are at home by it, (field,
+-- amount)... to be added.
+-- -> ok epoch n | stale map version | odd (home lacks such a slice: it has forgotten that it has
+-- adopted it). One that was made or loaded anew meanwhile is another.
 function verbs.map()
     local type = type_of(record)
     if not type or type == 'n' then return 'none' end
-    local has = redis.call('HMGET', record, '.map', '.mv', '.i')
+    local has = redis.call('HMGET', record, '.map', '.mv', '.i', '.own')
     if version_of(has[1]) ~= ARGV[3] or tonumber(has[2] or 0) >= tonumber(ARGV[4]) or
        (has[3] or '0') ~= ARGV[10] or (type == 'i' and ARGV[6] ~= 'i') then
         return {'stale', has[1] or '', has[2] or '0'}
     end
-    for i = 11, #ARGV, 2 do
+    for i = 1, has[4] and 64 or 0 do
+        if string.sub(ARGV[11], i, i) ~= GONE and string.sub(has[4], i, i) == GONE then
+            return {'odd', has[4]}
+        end
+    end
+    for i = 12, #ARGV, 2 do
         local before = redis.call('HGET', record, ARGV[i]) or '0'
         redis.call('HSET', record, ARGV[i],
                    ARGV[i] == '.w' and later(before, ARGV[i + 1]) or add(before, ARGV[i + 1]))
@@ -284,7 +300,7 @@ end
 
 -- KEYS outbox, the slices'; ARGV version, slices, event, ms -> ok epoch n owned lost_ms (size of each)...
 function verbs.freeze()
-    local type = type_of(record)
+    local type = type_of_piece()
     if not type then return 'none' end
     local has = redis.call('HMGET', record, '.own', '.fv', '.fs', '.fo')
     local version, last = tonumber(ARGV[3]), tonumber(has[2] or 0)
@@ -371,7 +387,7 @@ end
 -- KEYS outbox, of each slice where it was put and where it goes; ARGV version, owned, event, ms,
 -- size of each, lost_ms there, the epoch that it was prepared in -> ok | again (something is missing)
 function verbs.adopt()
-    local type = type_of(record)
+    local type = type_of_piece()
     if not type then return 'none' end
     if is_late_at_home(type, ARGV[3]) then return 'stale' end
     local has = redis.call('HMGET', record, '.own', '.pv', '.av', '.fv')
@@ -415,7 +431,7 @@ end
 
 -- KEYS the slices; ARGV version, slices
 function verbs.release()
-    local type = type_of(record)
+    local type = type_of_piece()
     if not type then return 'none' end
     if is_late_at_home(type, ARGV[3]) then return 'stale' end
     local has = redis.call('HMGET', record, '.own', '.fv')
@@ -432,7 +448,7 @@ end
 -- KEYS the slices; ARGV version, that of the move, slices, what its target has adopted last. Gives
 -- the move up, or what is left of it if it was done already. -> thawed | moved
 function verbs.thaw()
-    local type = type_of(record)
+    local type = type_of_piece()
     if not type then return 'none' end
     if is_late_at_home(type, ARGV[3]) or
        tonumber(redis.call('HGET', record, '.fv') or 0) > tonumber(ARGV[3]) then
@@ -459,7 +475,7 @@ end
 
 -- KEYS outbox; ARGV version, event, ms -> ok epoch n .w its-time (field, value)...
 function verbs.stop()
-    if not type_of(record) then return 'none' end
+    if not type_of_piece() then return 'none' end
     local has = redis.call('HMGET', record, '.own', '.dv', '.ds', '.pc')
     if not has[4] or tonumber(has[2] or 0) > tonumber(ARGV[3]) then return 'stale' end
     if has[1] and string.find(has[1], '[10]') then return {'odd', has[1]} end

@@ -116,6 +116,20 @@ TEST(a_piece_that_is_missing_when_asked_twice_was_lost_and_is_never_made_again)
     assert_int_equal(over.step, HAND_OVER_END);
 }
 
+/* Home has adopted slices, and has forgotten it since: each map that says it has them is refused. */
+TEST(a_map_that_home_refuses_twice_is_dissolved)
+{
+    begin();
+    go_to(HAND_OVER_RELEASE);
+    go_to(HAND_OVER_WRITE);
+    take(ERR_CORRUPT);
+    assert_int_equal(over.step, HAND_OVER_READ);
+    go_to(HAND_OVER_WRITE);
+    take(ERR_CORRUPT);
+    assert_int_equal(over.step, HAND_OVER_WRITE);
+    assert_int_equal(over.map.change, MAP_DISSOLVE);
+}
+
 TEST(without_a_store_what_has_lost_a_piece_stays_as_it_is)
 {
     begin();
@@ -171,6 +185,7 @@ RUN(cmocka_unit_test(a_cell_is_reserved_before_it_is_named_and_serves_when_the_l
     cmocka_unit_test(slices_are_copied_when_the_log_has_that_they_are_frozen_and_what_home_says),
     cmocka_unit_test(what_was_adopted_is_not_copied_again),
     cmocka_unit_test(a_piece_that_is_missing_when_asked_twice_was_lost_and_is_never_made_again),
+    cmocka_unit_test(a_map_that_home_refuses_twice_is_dissolved),
     cmocka_unit_test(without_a_store_what_has_lost_a_piece_stays_as_it_is),
     cmocka_unit_test(a_move_that_the_log_does_not_confirm_is_undone),
     cmocka_unit_test(a_cell_that_knows_a_later_version_than_home_is_given_one_that_is_later_still),
