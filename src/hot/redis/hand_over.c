@@ -23,6 +23,7 @@ const char *hand_over_step_name(enum hand_over_step step)
         "wait",
         "take",
         "erase",
+        "wait",
         "wipe",
         "wait for the store",
         "unlist",
@@ -216,11 +217,14 @@ static void succeed(struct hand_over *over, int64_t now_ms)
         break;
     case HAND_OVER_RELEASE:
     case HAND_OVER_THAW:
-    case HAND_OVER_ERASE:
+    case HAND_OVER_WAIT_ERASED:
         finish(over, now_ms);
         break;
     case HAND_OVER_STOP:
         go(over, HAND_OVER_WAIT_STOPPED, over->map.slices);
+        break;
+    case HAND_OVER_ERASE:
+        go(over, HAND_OVER_WAIT_ERASED, over->map.slices);
         break;
     case HAND_OVER_WAIT_STOPPED:
         after_wait_stopped(over, now_ms);

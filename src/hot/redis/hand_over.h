@@ -42,6 +42,7 @@ enum hand_over_step {
     HAND_OVER_WAIT_STOPPED,
     HAND_OVER_TAKE,  /* home: as WRITE, and adds these counts */
     HAND_OVER_ERASE, /* `cells`: pieces go */
+    HAND_OVER_WAIT_ERASED,
     HAND_OVER_WIPE,  /* `cells`: the pieces go, and say how far their cells are; so does home */
     HAND_OVER_WAIT_SAVED,
     HAND_OVER_UNLIST,

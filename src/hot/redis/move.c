@@ -120,7 +120,8 @@ static enum err do_step(struct move *move)
     case HAND_OVER_STOP:
         return move_stop_pieces(move);
     case HAND_OVER_WAIT_STOPPED:
-        return move_wait_stopped(move);
+    case HAND_OVER_WAIT_ERASED:
+        return move_wait_noted(move);
     case HAND_OVER_TAKE:
         return move_take(move);
     case HAND_OVER_ERASE:

@@ -52,7 +52,7 @@ struct move {
 
     struct hand_over over; /* what is to be done next, and the map */
     struct frozen *frozen; /* these are owned; NULL until they are needed */
-    struct many *stopped;
+    struct many *noted;    /* what cells have said that stopped or erased pieces */
     uint64_t wiped[LIMIT_CELLS]; /* how far the cells were when their pieces were given up */
     uint64_t target_epoch;       /* of the cell that a move was prepared in */
 };

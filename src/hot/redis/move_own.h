@@ -67,7 +67,7 @@ enum err many_meaning(const struct many *many);
 enum err move_reserve(struct move *move);
 enum err move_prepare(struct move *move);
 enum err move_stop_pieces(struct move *move);
-enum err move_wait_stopped(struct move *move);
+enum err move_wait_noted(struct move *move);
 enum err move_take(struct move *move);
 enum err move_erase(struct move *move);
 

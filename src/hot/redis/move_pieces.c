@@ -72,20 +72,20 @@ static void make_stop(struct move *move, struct call *call)
 
 enum err move_stop_pieces(struct move *move)
 {
-    many_free(move->stopped);
-    move->stopped = many_new(move, move->over.cells);
-    enum err err = many_ask(move->stopped, make_stop);
-    return err ? err : many_meaning(move->stopped);
+    many_free(move->noted);
+    move->noted = many_new(move, move->over.cells);
+    enum err err = many_ask(move->noted, make_stop);
+    return err ? err : many_meaning(move->noted);
 }
 
-enum err move_wait_stopped(struct move *move)
+enum err move_wait_noted(struct move *move)
 {
-    const struct many *stopped = move->stopped;
+    const struct many *noted = move->noted;
     enum err err = ERR_OK;
-    for (uint64_t left = stopped->cells; left != 0 && !err; left &= left - 1) {
+    for (uint64_t left = noted->cells; left != 0 && !err; left &= left - 1) {
         unsigned cell = (unsigned)__builtin_ctzll(left);
-        err = move_wait_for_log(move, cell, words_number(&stopped->words[cell], 1),
-                                words_number(&stopped->words[cell], 2));
+        err = move_wait_for_log(move, cell, words_number(&noted->words[cell], 1),
+                                words_number(&noted->words[cell], 2));
     }
     return err;
 }
@@ -94,7 +94,7 @@ enum err move_wait_stopped(struct move *move)
  * comes after all that they have written. */
 enum err move_take(struct move *move)
 {
-    const struct many *stopped = move->stopped;
+    const struct many *stopped = move->noted;
     struct section section;
     section_init(&section);
     for (uint64_t left = stopped->cells; left != 0; left &= left - 1) {
@@ -117,11 +117,16 @@ static void make_erase(struct move *move, struct call *call)
 {
     move_begin_call(move, call, "erase");
     call_key(call, "pieces");
+    call_key(call, "out");
     call_arg_number(call, move->over.map.base);
     move_arg_member(move, call);
+    move_arg_after(move, call, call->cell, 0);
 }
 
 enum err move_erase(struct move *move)
 {
-    return do_by_all(move, make_erase);
+    many_free(move->noted);
+    move->noted = many_new(move, move->over.cells);
+    enum err err = many_ask(move->noted, make_erase);
+    return err ? err : many_meaning(move->noted);
 }

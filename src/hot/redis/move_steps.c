@@ -49,7 +49,7 @@ void move_done(struct move *move)
 {
     call_done(&move->call);
     words_done(&move->words);
-    many_free(move->stopped);
+    many_free(move->noted);
     free(move->frozen);
 }
 

@@ -109,7 +109,8 @@ enum nodes_bug {
     NODES_BUG_ADOPT_AGAIN,    /* a cell that was opened anew adopts what was given up */
     NODES_BUG_OLD_RELEASE,    /* pieces were given up for an opening that another node has ended */
     NODES_BUG_WIPE_UNSAID,    /* a piece that was given up comes back with a replica of its cell */
-    NODES_BUG_HOME_LACKS,     /* home's map says that it has what it has forgotten to have adopted */
+    NODES_BUG_HOME_LACKS,     /* home's map gives it what it has forgotten to have adopted */
+    NODES_BUG_ERASE_UNSAID,   /* a piece that was erased comes back with a replica of its cell */
     NODES_BUG_COUNT,
     NODES_ONLY_MOVES, /* no bug: every seed is one of moves */
 };

@@ -90,7 +90,11 @@ static enum err do_in_cell(struct movers *movers, struct mover *mover, unsigned 
                    ? ERR_OK
                    : wait_for_log(movers, mover, cell, mover->stopped[cell].sequence);
     case HAND_OVER_ERASE:
-        return pieces_erase(asker, cell, &over->map);
+        return pieces_erase(asker, cell, &over->map, &mover->stopped[cell].sequence);
+    case HAND_OVER_WAIT_ERASED:
+        return movers->model->bug == NODES_BUG_ERASE_UNSAID
+                   ? ERR_OK
+                   : wait_for_log(movers, mover, cell, mover->stopped[cell].sequence);
     case HAND_OVER_WIPE:
         return cell == over->home
                    ? pieces_progress(asker, cell, &mover->wiped[cell], &(uint64_t){0})

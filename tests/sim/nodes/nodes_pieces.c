@@ -429,7 +429,8 @@ enum err pieces_stop(struct asker_of_piece asker, unsigned cell, const struct ma
     return ERR_OK;
 }
 
-enum err pieces_erase(struct asker_of_piece asker, unsigned cell, const struct map *map)
+enum err pieces_erase(struct asker_of_piece asker, unsigned cell, const struct map *map,
+                      uint64_t *ret_sequence)
 {
     struct cell_data *data;
     struct record *record = record_at(asker, cell, &data);
@@ -439,6 +440,11 @@ enum err pieces_erase(struct asker_of_piece asker, unsigned cell, const struct m
         return ERR_BUSY;
     *record = (struct record){.type = 0};
     data->listed[asker.thing] = false;
+    struct name id = name_of_thing(asker.thing);
+    struct event event = after(&id, cell, 0);
+    if (asker.model->bug != NODES_BUG_ERASE_UNSAID)
+        redis_append(asker.model, asker.node, data, cell, &event, 1);
+    *ret_sequence = data->last;
     return ERR_OK;
 }
 

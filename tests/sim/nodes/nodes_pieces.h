@@ -51,7 +51,8 @@ enum err pieces_release(struct asker_of_piece asker, const struct map *map);
 enum err pieces_thaw(struct asker_of_piece asker, struct map *map, uint64_t adopted);
 enum err pieces_stop(struct asker_of_piece asker, unsigned cell, const struct map *map,
                      struct stopped_piece *ret_stopped);
-enum err pieces_erase(struct asker_of_piece asker, unsigned cell, const struct map *map);
+enum err pieces_erase(struct asker_of_piece asker, unsigned cell, const struct map *map,
+                      uint64_t *ret_sequence);
 enum err pieces_wipe(struct asker_of_piece asker, unsigned cell, uint64_t version,
                      uint64_t *ret_sequence);
 enum err pieces_unlist(struct asker_of_piece asker, unsigned cell);

@@ -447,7 +447,8 @@ static enum err outbox_relayed(struct outbox *base, uint64_t cells,
         if (!(cells >> cell & 1) || place.down)
             continue;
         *ret_told |= UINT64_C(1) << cell;
-        bool is_another = openings[cell] > 0 && (data->state != CELL_OPENING || data->epoch != openings[cell]);
+        bool is_another =
+            openings[cell] > 0 && (data->state != CELL_OPENING || data->epoch != openings[cell]);
         if ((is_another || is_stale(data, sequences[cell])) && model->bug != NODES_BUG_NO_STALE) {
             *ret_stale |= UINT64_C(1) << cell;
             if (!is_another && data->state == CELL_OPEN && has_gone_back(data, sequences[cell]))
@@ -550,7 +551,8 @@ static enum err give_up_in(struct redis_outbox *outbox, unsigned home, unsigned 
 {
     struct place place = redis_place(outbox->model, outbox->node, cell);
     struct cell_data *data = place.data;
-    if (place.down || !redis_is_known(outbox->model, place) || data->entry_count + COUNTERS + ITEMS > OUTBOX_ROOM)
+    if (place.down || !redis_is_known(outbox->model, place) ||
+        data->entry_count + COUNTERS + ITEMS > OUTBOX_ROOM)
         return ERR_UNAVAILABLE;
     for (unsigned thing = 0; thing < THINGS; thing++) {
         const struct record *record = &data->records[thing];

@@ -739,7 +739,8 @@ static bool is_cell_quiet(const struct world *world, unsigned cell)
     const struct cell_data *data = &world->redis.cells[cell];
     if (data->state == CELL_NOTHING)
         return true;
-    return data->state == CELL_OPEN && data->run == world->redis.servers[world->redis.server_of[cell]].run &&
+    return data->state == CELL_OPEN &&
+           data->run == world->redis.servers[world->redis.server_of[cell]].run &&
            data->entry_count == 0 && world->store.rows.mark.sequences[cell] == data->last;
 }
 

@@ -39,8 +39,8 @@ local function type_of(key)
     return string.sub(g, -1)
 end
 
--- The same of a piece, or of home. What is only reserved is none: a mover that came late has reserved
--- it again where the piece was lost.
+-- The same of a piece, or of home. What is only reserved is none: a mover that came late has
+-- reserved it again where the piece was lost.
 local function type_of_piece()
     local type = type_of(record)
     local has = type == 'F' and redis.call('HMGET', record, '.pc', '.rv')
@@ -490,12 +490,14 @@ function verbs.stop()
     return {'ok', epoch, n, '.w', redis.call('HGET', record, '.w'), unpack(list)}
 end
 
--- KEYS pieces, index of keys; ARGV version, "home:id"
+-- KEYS pieces, outbox; ARGV version, "home:id", event, ms -> ok epoch n. Home has its counts: a cell
+-- that comes back with the piece is behind the event, and is emptied.
 function verbs.erase()
     if type_of(record) and redis.call('HGET', record, '.dv') ~= ARGV[3] then return 'stale' end
     redis.call('UNLINK', record)
     redis.call('SREM', KEYS[3], ARGV[4])
-    return 'ok'
+    local epoch, n = emit(KEYS[4], ARGV[5], 1, tonumber(ARGV[6]))
+    return {'ok', epoch, n}
 end
 
 -- ---- also while the cell is being opened ----

@@ -88,6 +88,23 @@ TEST(slices_are_copied_when_the_log_has_that_they_are_frozen_and_what_home_says)
     assert_int_equal(home.owner[0], OTHER);
 }
 
+TEST(a_cell_is_off_the_map_when_the_log_has_that_its_piece_is_gone)
+{
+    begin();
+    home.cells |= map_bit(OTHER);
+    home.change = MAP_DRAIN;
+    home.slices = map_bit(OTHER);
+    home.version = 1;
+    go_to(HAND_OVER_STOP);
+    static const enum hand_over_step steps[] = {
+        HAND_OVER_STOP,  HAND_OVER_WAIT_STOPPED, HAND_OVER_TAKE,  HAND_OVER_WAIT_HOME,
+        HAND_OVER_ERASE, HAND_OVER_WAIT_ERASED,  HAND_OVER_WRITE,
+    };
+    expect(steps, sizeof(steps) / sizeof(steps[0]));
+    assert_int_equal(home.change, MAP_STEADY);
+    assert_int_equal(home.cells, map_bit(HOME));
+}
+
 TEST(what_was_adopted_is_not_copied_again)
 {
     begin();
@@ -183,6 +200,7 @@ TEST(versions_grow_though_the_clock_stands_still)
 
 RUN(cmocka_unit_test(a_cell_is_reserved_before_it_is_named_and_serves_when_the_log_has_the_map),
     cmocka_unit_test(slices_are_copied_when_the_log_has_that_they_are_frozen_and_what_home_says),
+    cmocka_unit_test(a_cell_is_off_the_map_when_the_log_has_that_its_piece_is_gone),
     cmocka_unit_test(what_was_adopted_is_not_copied_again),
     cmocka_unit_test(a_piece_that_is_missing_when_asked_twice_was_lost_and_is_never_made_again),
     cmocka_unit_test(a_map_that_home_refuses_twice_is_dissolved),
