@@ -103,11 +103,15 @@ static inline void rig_open_cell(struct rig *rig, struct outbox *outbox, unsigne
     if (rig->relayed[cell] > 0)
         outbox->ops->relayed(outbox, UINT64_C(1) << cell, rig->relayed, NULL, &told, &stale,
                              &error);
-    struct event begins = {.type = EVENT_EPOCH, .origin = cell, .sequence = sequence_of(epoch, 0)};
-    if (rig->see_event)
-        rig->see_event(rig->see_arg, &begins);
-    outbox->ops->open(outbox, cell, epoch, last != 0, 0, &error);
-    rig->relayed[cell] = sequence_of(epoch, 0);
+    bool keep = last != 0;
+    for (uint64_t n = 0; n <= !keep; n++) { /* as relay_open.c */
+        struct event begins = {
+            .type = EVENT_EPOCH, .origin = cell, .sequence = sequence_of(epoch, n)};
+        if (rig->see_event)
+            rig->see_event(rig->see_arg, &begins);
+    }
+    outbox->ops->open(outbox, cell, epoch, !keep, keep, 0, &error);
+    rig->relayed[cell] = sequence_of(epoch, !keep);
 }
 
 static inline void *rig_run_relay(void *arg)

@@ -136,10 +136,14 @@ enum err dissolve(struct layer *layer, struct slice id)
 
 /* ---- a home that was lost ---- */
 
-/* How far the cell has come, and which things of `home` have a piece there: words. */
-static enum err list_pieces(struct move *list, unsigned home, unsigned cell, uint64_t *ret_sequence)
+/* How far the cell has come, or will have (move.lua), and which things of `home` have a piece
+ * there: words. */
+static enum err list_pieces(struct move *list, unsigned home, unsigned cell, bool is_saved,
+                            uint64_t *ret_sequence)
 {
-    move_call(list, cell, "progress");
+    move_call(list, cell, is_saved ? "progress" : "fence");
+    if (!is_saved)
+        move_arg_after(list, &list->call, cell, 0);
     enum err err = move_ask(list);
     *ret_sequence = sequence_of(words_number(&list->words, 0), words_number(&list->words, 1));
     char prefix[8];
@@ -157,8 +161,8 @@ static enum err release_in(struct layer *layer, unsigned home, unsigned cell, bo
                            uint64_t *ret_sequence)
 {
     struct move list;
-    move_init(&list, layer, slice_of("pieces"), RELEASE_MS);
-    enum err err = list_pieces(&list, home, cell, ret_sequence);
+    move_init(&list, layer, slice_of(EVENT_EPOCH_ID), RELEASE_MS);
+    enum err err = list_pieces(&list, home, cell, is_saved, ret_sequence);
     for (size_t i = 0; i < list.words.count && !err; i++) {
         struct slice id = words_at(&list.words, i);
         const char *colon = memchr(id.data, ':', id.size);

@@ -163,7 +163,7 @@ static void take_opened(void *arg, const struct redisReply *reply)
     opened->left = reply_number_at(reply, 1);
 }
 
-enum err opens_open(struct outbox *outbox, unsigned cell, uint64_t epoch, bool keep,
+enum err opens_open(struct outbox *outbox, unsigned cell, uint64_t epoch, uint64_t n, bool keep,
                     uint32_t incarnations, struct error *error)
 {
     assert(cell < LIMIT_CELLS);
@@ -179,6 +179,7 @@ enum err opens_open(struct outbox *outbox, unsigned cell, uint64_t epoch, bool k
     call_arg_number(&call, epoch);
     call_arg_number(&call, keep);
     call_arg_number(&call, incarnations);
+    call_arg_number(&call, n);
     enum err err = ask(&call, take_opened, &opened);
     call_done(&call);
     if (err)

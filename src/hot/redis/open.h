@@ -46,7 +46,7 @@ uint64_t opens_doubtful(struct layer *layer);
 uint64_t opens_closed(struct outbox *outbox);
 enum err opens_begin(struct outbox *outbox, unsigned cell, uint64_t epoch, uint64_t *ret_epoch,
                      uint64_t *ret_last, struct error *error);
-enum err opens_open(struct outbox *outbox, unsigned cell, uint64_t epoch, bool keep,
+enum err opens_open(struct outbox *outbox, unsigned cell, uint64_t epoch, uint64_t n, bool keep,
                     uint32_t incarnations, struct error *error);
 
 #endif

@@ -45,6 +45,7 @@ static const char *const bug_names[NODES_BUG_COUNT] = {
     [NODES_BUG_OLD_RELEASE] = "pieces were given up for an earlier opening of the home only",
     [NODES_BUG_WIPE_UNSAID] = "a piece that was given up comes back with a replica of its cell",
     [NODES_BUG_HOME_LACKS] = "home's map gives it slices whose adoption it has forgotten",
+    [NODES_BUG_NO_DEBT] = "what is given up in a cell that is being opened is not written down",
     [NODES_BUG_ERASE_UNSAID] = "a piece that was erased comes back with a replica of its cell",
 };
 

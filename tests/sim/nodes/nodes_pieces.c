@@ -477,7 +477,7 @@ enum err pieces_wipe(struct asker_of_piece asker, unsigned cell, uint64_t versio
         if (data->state == CELL_OPEN && asker.model->bug != NODES_BUG_WIPE_UNSAID)
             redis_append(asker.model, asker.node, data, cell, &event, 1);
     }
-    *ret_sequence = redis_sequence(data);
+    *ret_sequence = redis_sequence_with_debt(asker.model, data);
     return ERR_OK;
 }
 

@@ -55,6 +55,14 @@ uint64_t redis_sequence(const struct cell_data *data)
     return sequence_of(data->epoch, data->state == CELL_OPEN ? data->n : 0);
 }
 
+uint64_t redis_sequence_with_debt(struct redis_model *model, struct cell_data *data)
+{
+    if (data->state == CELL_OPEN || model->bug == NODES_BUG_NO_DEBT)
+        return redis_sequence(data);
+    data->owes = true;
+    return sequence_of(data->epoch, 1);
+}
+
 struct cell_data *redis_served(struct redis_model *model, unsigned cell)
 {
     struct place place = real_place(model, cell);
@@ -523,8 +531,10 @@ static enum err outbox_begin(struct outbox *base, unsigned cell, uint64_t epoch,
     if (is_opening && data->opener != outbox->node + 1 &&
         *model->now_ms - data->opener_ms < OPENER_MS)
         return error_set(error, ERR_BUSY, "another opens cell %u", cell);
-    if (!is_opening)
+    if (!is_opening) {
         data->opening_since = ++model->openings;
+        data->owes = false;
+    }
     data->state = CELL_OPENING;
     data->epoch = (data->epoch > epoch ? data->epoch : epoch) + 1;
     data->opener = outbox->node + 1;
@@ -567,7 +577,7 @@ static enum err give_up_in(struct redis_outbox *outbox, unsigned home, unsigned 
             wipe_record(outbox, data, cell, thing);
     }
     if (!is_saved)
-        outbox->releases[home].sequences[cell] = redis_sequence(data);
+        outbox->releases[home].sequences[cell] = redis_sequence_with_debt(outbox->model, data);
     return ERR_OK;
 }
 
@@ -622,8 +632,8 @@ static bool release(struct redis_outbox *outbox, unsigned home)
     return err == ERR_OK;
 }
 
-static enum err outbox_open(struct outbox *base, unsigned cell, uint64_t epoch, bool keep,
-                            uint32_t incarnations, struct error *error)
+static enum err outbox_open(struct outbox *base, unsigned cell, uint64_t epoch, uint64_t n,
+                            bool keep, uint32_t incarnations, struct error *error)
 {
     (void)incarnations;
     struct redis_outbox *outbox = outbox_of(base);
@@ -648,10 +658,15 @@ static enum err outbox_open(struct outbox *base, unsigned cell, uint64_t epoch, 
         data->need = sequence_of(epoch, 0);
     }
     data->state = CELL_OPEN;
-    data->n = 0;
-    data->last = sequence_of(epoch, 0);
+    data->n = n;
+    data->last = sequence_of(epoch, n);
     data->relayed = data->last;
     data->run = place.run;
+    struct event event = {
+        .type = EVENT_AFTER, .id = slice_of(EVENT_EPOCH_ID), .after_origin = cell};
+    if (keep && data->owes)
+        redis_append(model, outbox->node, data, cell, &event, 1);
+    data->owes = false;
     model->opened++;
     model->kept += keep;
     return ERR_OK;

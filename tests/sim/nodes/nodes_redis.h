@@ -93,6 +93,7 @@ struct cell_data {
     unsigned run;
     unsigned opening_run;
     uint64_t opening_since; /* its first begin: a number of its own */
+    bool owes;              /* an event, when it is open */
     unsigned opener;
     int64_t opener_ms;
     uint64_t relayed;
@@ -177,6 +178,9 @@ bool redis_is_known(const struct redis_model *model, struct place place);
 
 /* How far it is: who waits for that in the log waits for all that it has. */
 uint64_t redis_sequence(const struct cell_data *data);
+
+/* The same, with what a cell that is being opened will say of what is given up there. */
+uint64_t redis_sequence_with_debt(struct redis_model *model, struct cell_data *data);
 
 /* The cell of the servers that count, open. NULL: it does not serve. */
 struct cell_data *redis_served(struct redis_model *model, unsigned cell);

@@ -989,6 +989,22 @@ static void choose_rates_of_moves(struct world *world)
         .rebalance = 5 + some_rate(world, 50),
         .lost_reply = some_rate(world, 50),
     };
+    switch (below(world, 4)) {
+    case 0: /* processes that are replaced and do not know it */
+        world->rates.replace = 5 + some_rate(world, 20);
+        world->rates.strike = some_rate(world, 20);
+        break;
+    case 1: /* cells that forget their last words, and little else */
+        world->rates.failover = 5 + some_rate(world, 20);
+        world->rates.empty = 0;
+        break;
+    case 2: /* homes that are lost */
+        world->rates.empty = 2 + some_rate(world, 8);
+        world->rates.failover = 2 + some_rate(world, 8);
+        break;
+    default:
+        break;
+    }
 }
 
 static void choose_rates(struct world *world)

@@ -240,6 +240,28 @@ TEST(a_cell_that_lost_what_the_log_has_is_emptied)
     rig_free(rig);
 }
 
+/* As far as the log was when other data was given up. */
+TEST(data_of_another_time_is_not_kept_where_data_was_given_up)
+{
+    struct rig *rig = rig_new();
+    open_counter(rig, 0);
+    assert_int_equal(add(rig, 0).answer, ANSWER_DONE);
+    rounds(rig, 20);
+    struct cell_data old = rig->redis.cells[0];
+    assert_int_equal(old.records[ITEMS].type, 'c');
+    redis_restart_empty(&rig->redis, 0);
+    assert_int_equal(add(rig, 0).answer, ANSWER_CLOSED);
+    rounds(rig, 80);
+    assert_int_equal(rig->redis.cells[0].state, CELL_OPEN);
+    rig->redis.replicas[0] = old;
+    redis_fail_over(&rig->redis, 0);
+    assert_int_equal(add(rig, 0).answer, ANSWER_CLOSED);
+    rounds(rig, 80);
+    assert_int_equal(rig->redis.cells[0].state, CELL_OPEN);
+    assert_int_equal(rig->redis.cells[0].records[ITEMS].type, 0);
+    rig_free(rig);
+}
+
 TEST(what_only_a_lost_server_had_is_weak)
 {
     struct rig *rig = rig_new();
@@ -525,6 +547,7 @@ RUN(cmocka_unit_test(a_cell_that_was_never_there_is_opened),
     cmocka_unit_test(while_the_log_is_down_answers_are_weak_and_catch_up_later),
     cmocka_unit_test(a_cell_that_lost_nothing_is_kept),
     cmocka_unit_test(a_cell_that_lost_what_the_log_has_is_emptied),
+    cmocka_unit_test(data_of_another_time_is_not_kept_where_data_was_given_up),
     cmocka_unit_test(what_only_a_lost_server_had_is_weak),
     cmocka_unit_test(
         what_a_batch_did_before_its_cell_was_lost_does_not_rest_on_what_it_did_afterwards),

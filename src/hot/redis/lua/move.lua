@@ -510,9 +510,17 @@ local function is_unknown()
     return closed and redis.call('HGET', KEYS[1], 'state') ~= 'opening'
 end
 
+-- A cell that is being opened cannot write: it will when it is open, or its data is thrown away and
+-- the log has an event behind it (open.lua). It may come back with other data before that.
+local function sequence_with_debt(event)
+    if closed then redis.call('HSET', KEYS[1], 'owes', event) end
+    local at = redis.call('HMGET', KEYS[1], 'epoch', 'n')
+    return {at[1] or '0', closed and '1' or at[2] or '0'}
+end
+
 -- KEYS index of keys, the 64 slices, outbox; ARGV the version of the map that gives them up ('' = of
 -- any, home is lost), event, ms: what was made since stays. A cell that comes back with the piece is
--- behind the event, and is emptied; one that is being opened is looked at again by unlist. -> epoch n
+-- behind the event, and is emptied. -> epoch n
 function always.wipe()
     if is_unknown() then return 'closed' end
     local has = redis.call('HMGET', record, '.pc', '.rv', '.pv')
@@ -522,8 +530,14 @@ function always.wipe()
         unlink(2, #KEYS - 1)
         if not closed then emit(KEYS[#KEYS], ARGV[4], 1, tonumber(ARGV[5])) end
     end
-    local at = redis.call('HMGET', KEYS[1], 'epoch', 'n')
-    return {at[1] or '0', at[2] or '0'}
+    return sequence_with_debt(ARGV[4])
+end
+
+-- ARGV event. How far the cell is, and if it is being opened: with the event that says that what is
+-- given up there is gone. -> epoch n
+function always.fence()
+    if is_unknown() then return 'closed' end
+    return sequence_with_debt(ARGV[3])
 end
 
 -- KEYS pieces; ARGV "home:id" -> ok | stale (it is there again)
