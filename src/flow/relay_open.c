@@ -168,6 +168,11 @@ static void finish(struct relay *relay, unsigned number, struct relay_cell *cell
         opening->state = OPENING_DRAINS;
         return;
     }
+    if (err == ERR_UNAVAILABLE) {
+        /* In this epoch, still: others wait until the store has what the cell says in it. */
+        wait_for(relay, opening, AGAIN_MS, error.text);
+        return;
+    }
     if (err) {
         want_again(relay, opening, error.text);
         return;

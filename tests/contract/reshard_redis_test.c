@@ -546,7 +546,8 @@ TEST(while_the_log_is_down_nothing_moves_and_writers_go_on)
     assert_int_equal(hot_reshard(nodes[0].hot, SLICE(ITEM), 16, 0), ERR_TIMEOUT);
     assert_int_equal(hot_reshard(nodes[0].hot, SLICE(ITEM), 2, 0), ERR_TIMEOUT);
     uint64_t ops = writers[0].ops;
-    usleep(500000);
+    for (unsigned i = 0; i < 200 && writers[0].ops <= ops + BATCH; i++)
+        usleep(100000);
     assert_true(writers[0].ops > ops + BATCH);
     for (unsigned i = 0; i < NODES; i++)
         atomic_store(&nodes[i].log_is_down, false);

@@ -157,7 +157,7 @@ enum err pieces_gone(struct asker_of_piece asker, uint64_t version,
     struct event events[EVENTS_MAX];
     size_t count = 0;
     for (unsigned cell = 0; cell < CELLS; cell++)
-        if (cell != home && sequences[cell] > 0)
+        if (cell != home && sequences[cell] > 0 && asker.model->bug != NODES_BUG_DISSOLVE_EARLY)
             events[count++] = after(&id, cell, sequences[cell]);
     if (count > 0)
         redis_append(asker.model, asker.node, data, home, events, count);

@@ -569,7 +569,9 @@ static enum err give_up_in(struct redis_outbox *outbox, unsigned home, unsigned 
         if (!data->listed[thing] || home_of(thing) != home)
             continue;
         bool is_piece = record->is_piece || record->rv > 0;
-        if (is_saved && is_piece && outbox->model->bug != NODES_BUG_WIPE_UNSAID)
+        bool looks_again = outbox->model->bug != NODES_BUG_WIPE_UNSAID &&
+                           outbox->model->bug != NODES_BUG_OLD_RELEASE;
+        if (is_saved && is_piece && looks_again)
             return ERR_BUSY;
         if (is_saved)
             data->listed[thing] = is_piece;

@@ -994,9 +994,11 @@ static void choose_rates_of_moves(struct world *world)
         world->rates.replace = 5 + some_rate(world, 20);
         world->rates.strike = some_rate(world, 20);
         break;
-    case 1: /* cells that forget their last words, and little else */
+    case 1: /* cells that forget their last words, and moves that are given up */
         world->rates.failover = 5 + some_rate(world, 20);
         world->rates.empty = 0;
+        world->rates.log_down = some_rate(world, 10);
+        world->rates.mover_pause = 10 + some_rate(world, 40);
         break;
     case 2: /* homes that are lost */
         world->rates.empty = 2 + some_rate(world, 8);
