@@ -69,6 +69,8 @@ struct rates {
     unsigned move;
     unsigned mover_death; /* of its steps */
     unsigned mover_pause;
+    unsigned adopt_pause; /* before that step */
+    unsigned replicate;   /* less often: replicas that lag further behind */
     unsigned strike; /* a cell that it works on, after a step */
     unsigned drop;
     unsigned kill;
@@ -477,7 +479,7 @@ static void fail_redis(struct world *world)
 {
     struct nodes_counts *counts = &world->result->counts;
     unsigned server = (unsigned)below(world, SERVERS);
-    if (chance(world, 100))
+    if (chance(world, world->rates.replicate))
         redis_replicate(&world->redis, server);
     if (chance(world, world->rates.server_down))
         world->redis.servers[server].down = !world->redis.servers[server].down;
@@ -623,7 +625,9 @@ static void step_mover(struct world *world)
         return;
     const struct node *node = &world->nodes[mover->node];
     bool is_dead = !node->alive || node->life != mover->life;
-    if (chance(world, world->rates.mover_pause) && !is_dead) {
+    bool adopts = mover->over.step == HAND_OVER_ADOPT;
+    unsigned pause = adopts ? world->rates.adopt_pause : 0;
+    if ((chance(world, world->rates.mover_pause) || chance(world, pause)) && !is_dead) {
         mover->paused_until_ms = world->now_ms + (int64_t)below(world, 20000);
         return;
     }
@@ -980,6 +984,7 @@ static void choose_rates_of_moves(struct world *world)
         .move = 100 + (unsigned)below(world, 200),
         .mover_death = some_rate(world, 60),
         .mover_pause = some_rate(world, 30),
+        .replicate = 100,
         .strike = 5 + some_rate(world, 120),
         .store_down = some_rate(world, 10),
         .drop = some_rate(world, 10),
@@ -998,11 +1003,12 @@ static void choose_rates_of_moves(struct world *world)
         world->rates.failover = 5 + some_rate(world, 20);
         world->rates.empty = 0;
         world->rates.log_down = some_rate(world, 10);
-        world->rates.mover_pause = 10 + some_rate(world, 40);
+        world->rates.replicate = 10 + some_rate(world, 60);
+        world->rates.adopt_pause = some_rate(world, 500);
         break;
     case 2: /* homes that are lost */
-        world->rates.empty = 2 + some_rate(world, 8);
-        world->rates.failover = 2 + some_rate(world, 8);
+        world->rates.empty = 4 + some_rate(world, 12);
+        world->rates.store_down = 5 + some_rate(world, 20);
         break;
     default:
         break;
@@ -1020,6 +1026,7 @@ static void choose_rates(struct world *world)
         .move = some_rate(world, 100),
         .mover_death = some_rate(world, 100),
         .mover_pause = some_rate(world, 20),
+        .replicate = 100,
         .drop = some_rate(world, 200),
         .kill = some_rate(world, 10),
         .log_down = some_rate(world, 10),
