@@ -627,7 +627,8 @@ static void step_mover(struct world *world)
     bool is_dead = !node->alive || node->life != mover->life;
     bool adopts = mover->over.step == HAND_OVER_ADOPT;
     unsigned pause = adopts ? world->rates.adopt_pause : 0;
-    if ((chance(world, world->rates.mover_pause) || chance(world, pause)) && !is_dead) {
+    bool pauses = chance(world, world->rates.mover_pause) || (pause > 0 && chance(world, pause));
+    if (pauses && !is_dead) {
         mover->paused_until_ms = world->now_ms + (int64_t)below(world, 20000);
         return;
     }
@@ -994,6 +995,11 @@ static void choose_rates_of_moves(struct world *world)
         .rebalance = 5 + some_rate(world, 50),
         .lost_reply = some_rate(world, 50),
     };
+}
+
+/* One kind of fault more than others. */
+static void choose_face(struct world *world)
+{
     switch (below(world, 4)) {
     case 0: /* processes that are replaced and do not know it */
         world->rates.replace = 5 + some_rate(world, 20);
@@ -1059,8 +1065,12 @@ static struct world *world_new(uint64_t seed, enum nodes_bug bug, bool trace,
     store_model_init(&world->store, &world->rng, bug);
     choose_rates(world);
     world->is_focused = sim_rng_chance(&world->rng, 500);
-    if (nodes_bug_is_of_moves(bug) || sim_rng_chance(&world->rng, 300))
+    bool is_of_moves = nodes_bug_is_of_moves(bug);
+    if (is_of_moves || sim_rng_chance(&world->rng, 300)) {
         choose_rates_of_moves(world);
+        if (!is_of_moves)
+            choose_face(world);
+    }
     for (unsigned item = 0; item < ITEMS; item++)
         for (unsigned user = 0; user < USERS; user++)
             world->clients.users[item][user].maybe = 1u << HELD_NONE;
