@@ -144,7 +144,7 @@ static int run_seeds(const struct arguments *arguments)
 }
 
 /* Another rule stands behind it, or what has to meet does so once in tens of thousands of seeds: it
- * is no failure if it is not found. Of the last two hand_over_test, open_test and relay_test know. */
+ * is no failure if it is not found. The last two have hand_over_test, open_test, relay_test. */
 static bool is_rare(enum nodes_bug bug)
 {
     return bug == NODES_BUG_ADOPT_AGAIN || bug == NODES_BUG_OLD_RELEASE ||
