@@ -15,7 +15,8 @@
  *   the relay    carries over what is left in the outbox, then an EVENT_EPOCH, and waits until
  *                the store has all of that
  *   open(keep)   keep, if the cell's data has everything that the store has; else it is empty, and
- *                what is asked for is loaded from the store
+ *                what is asked for is loaded from the store. Before that the relay appends one more
+ *                event: so data that is given up is behind the log for ever, wherever it comes from
  *
  * Masks have a bit for each cell. All calls are made by one thread, the relay's, and may block for
  * a second or two. ERR_UNAVAILABLE: the hot layer does not answer; try again. */
@@ -89,10 +90,11 @@ struct outbox_ops {
     enum err (*begin)(struct outbox *outbox, unsigned cell, uint64_t epoch, uint64_t *ret_epoch,
                       uint64_t *ret_last, struct error *error);
 
-    /* Opens the cell that begin() has closed. `incarnations`: as many deletions the store knows of
+    /* Opens the cell that begin() has closed. `n`: so many events of the new epoch are in the log
+     * already, behind its first one. `incarnations`: as many deletions the store knows of
      * (state_mark), new ones are counted on from there. ERR_BUSY: another has begun anew meanwhile.
      * ERR_EXISTS: its outbox is not empty: carry it over first. */
-    enum err (*open)(struct outbox *outbox, unsigned cell, uint64_t epoch, bool keep,
+    enum err (*open)(struct outbox *outbox, unsigned cell, uint64_t epoch, uint64_t n, bool keep,
                      uint32_t incarnations, struct error *error);
 };
 

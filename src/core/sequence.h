@@ -3,7 +3,8 @@
  *   sequence = epoch (24 bits) | n (40 bits)
  *
  * A sequence grows by one from event to event. A hot layer outside of the process may forget
- * what it has said last; then the origin begins a new epoch, with an EVENT_EPOCH whose n is 0.
+ * what it has said last; then the origin begins a new epoch, with an EVENT_EPOCH whose n is 0, and
+ * a second one if nothing of its data is kept.
  * Whatever comes later from an earlier epoch has a lower sequence, and so counts as a repetition
  * of something that was decided already: nobody was told that it is in the log. The hot layer
  * inside of the process never forgets: its epoch is 0 for ever. Pure. */

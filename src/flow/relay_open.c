@@ -2,6 +2,7 @@
  *
  *   WANTED  ─begin()→  ASKS  ─the store gives the epoch→  DRAINS  ─outbox is empty→  EPOCH is
  * appended: MARKED  ─the log has it→  APPLIES  ─the store has it→  open()
+ *                                        └─ its data is given up: a second EPOCH event, MARKED
  *
  * and from there back to WANTED, if somebody else was quicker, or the epoch was used before.
  *
@@ -92,15 +93,16 @@ static void take_epoch(struct relay *relay, unsigned number, struct relay_cell *
         opening->state = OPENING_DRAINS;
 }
 
-static void append_epoch(struct relay *relay, unsigned number, struct relay_cell *cell)
+static void append_epoch(struct relay *relay, unsigned number, struct relay_cell *cell, uint64_t n)
 {
     struct opening *opening = &cell->opening;
     struct section section;
     section_init(&section);
     section_event(&section, &(struct event){.type = EVENT_EPOCH, .id = slice_of(EVENT_EPOCH_ID)});
     char header[SECTION_HEADER_MAX];
-    size_t size = section_header(&section, number, sequence_of(opening->epoch, 0),
+    size_t size = section_header(&section, number, sequence_of(opening->epoch, n),
                                  env_wall_ms(relay->options.env), header);
+    opening->n = n;
     opening->ticket =
         log_append(relay->options.log, (struct slice){header, size}, buffer_slice(&section.body));
     opening->state = OPENING_MARKED;
@@ -136,7 +138,7 @@ static void drain(struct relay *relay, unsigned number, struct relay_cell *cell)
         return;
     }
     if (!has_more)
-        append_epoch(relay, number, cell);
+        append_epoch(relay, number, cell, 0);
 }
 
 /* Is the cell's data what the store has? `ended` is the last event of the lane before this epoch.
@@ -153,11 +155,22 @@ static void finish(struct relay *relay, unsigned number, struct relay_cell *cell
     struct outbox *outbox = relay->options.outbox;
     struct opening *opening = &cell->opening;
     bool keep = may_keep(opening, mark->ended[number]);
+    if (!keep && opening->n == 0) {
+        /* The cell may come back with data of another time, which is as far as the lane was until
+         * now. What was decided for this data is to hold for that. */
+        append_epoch(relay, number, cell, 1);
+        return;
+    }
     struct error error = {.text = ""};
-    enum err err =
-        outbox->ops->open(outbox, number, opening->epoch, keep, mark->incarnations[number], &error);
+    enum err err = outbox->ops->open(outbox, number, opening->epoch, opening->n, keep,
+                                     mark->incarnations[number], &error);
     if (err == ERR_EXISTS) {
         opening->state = OPENING_DRAINS;
+        return;
+    }
+    if (err == ERR_UNAVAILABLE) {
+        /* In this epoch, still: others wait until the store has what the cell says in it. */
+        wait_for(relay, opening, AGAIN_MS, error.text);
         return;
     }
     if (err) {
@@ -166,7 +179,7 @@ static void finish(struct relay *relay, unsigned number, struct relay_cell *cell
     }
     opening->state = OPENING_NOT;
     cell->logged = cell->carried = cell->told = cell->acked = cell->read =
-        sequence_of(opening->epoch, 0);
+        sequence_of(opening->epoch, opening->n);
     relay_be_sure(cell, opening->ticket, opening->epoch);
     relay->did = true;
     lock_take(&relay->lock);
@@ -188,7 +201,7 @@ static void apply(struct relay *relay, unsigned number, struct relay_cell *cell)
         wait_for(relay, opening, 0, "the store does not say how far it is");
     else if (log_position_is_before(mark->lanes[number], opening->end))
         wait_for(relay, opening, 0, "the store has to catch up with the log");
-    else if (mark->sequences[number] != sequence_of(opening->epoch, 0))
+    else if (mark->sequences[number] != sequence_of(opening->epoch, opening->n))
         want_again(relay, opening, "the epoch was used before");
     else
         finish(relay, number, cell, mark);

@@ -25,7 +25,7 @@ enum opening_state {
     OPENING_WANTED,  /* it is closed */
     OPENING_ASKS,    /* begun: the store has to give the epoch */
     OPENING_DRAINS,  /* it has: what is left in the outbox goes to the log */
-    OPENING_MARKED,  /* the EPOCH event is on its way to the log */
+    OPENING_MARKED,  /* an EPOCH event is on its way to the log */
     OPENING_APPLIES, /* it is there; the store has to come so far */
 };
 
@@ -33,6 +33,7 @@ struct opening {
     enum opening_state state;
     uint64_t epoch;
     uint64_t last; /* sequence that the cell's data has */
+    uint64_t n;    /* of the EPOCH event; 1 = the second one, which gives the data up */
     uint64_t ticket;
     struct log_position end; /* of the lane, behind the EPOCH event */
     uint64_t try_ns;         /* not before */

@@ -35,6 +35,12 @@ struct rig;
 /* What a relay is shown, in order of its cell; on the relay's thread. */
 typedef void rig_event_fn(void *arg, const struct event *event);
 
+struct rig_opening {
+    bool is_begun;
+    uint64_t epoch;
+    bool keep;
+};
+
 struct rig {
     /* set before rig_open() */
     const char *kind_list; /* NULL = like,dislike */
@@ -63,6 +69,7 @@ struct rig {
     _Atomic bool is_stopping;
     _Atomic bool log_is_down; /* nothing is said to be in the log */
     uint64_t relayed[LIMIT_CELLS];
+    struct rig_opening openings[LIMIT_CELLS];
 };
 
 /* ---- the relay ---- */
@@ -87,15 +94,15 @@ static inline enum err rig_relay_section(void *arg, unsigned cell, struct slice 
 static _Atomic uint64_t rig_epochs[LIMIT_CELLS];
 
 /* What the cell has is all there is, and is kept, unless it has nothing. */
-static inline void rig_open_cell(struct rig *rig, struct outbox *outbox, unsigned cell)
+static inline bool rig_begin_cell(struct rig *rig, struct outbox *outbox, unsigned cell)
 {
-    uint64_t epoch;
+    struct rig_opening *opening = &rig->openings[cell];
     uint64_t last;
     struct error error = {0};
-    if (outbox->ops->begin(outbox, cell, atomic_load(&rig_epochs[cell]), &epoch, &last, &error) !=
-        ERR_OK)
-        return;
-    atomic_store(&rig_epochs[cell], epoch);
+    if (outbox->ops->begin(outbox, cell, atomic_load(&rig_epochs[cell]), &opening->epoch, &last,
+                           &error) != ERR_OK)
+        return false;
+    atomic_store(&rig_epochs[cell], opening->epoch);
     outbox->ops->read(outbox, UINT64_C(1) << cell, rig->relayed, 1000, rig_relay_section, rig,
                       &error);
     uint64_t told;
@@ -103,11 +110,27 @@ static inline void rig_open_cell(struct rig *rig, struct outbox *outbox, unsigne
     if (rig->relayed[cell] > 0)
         outbox->ops->relayed(outbox, UINT64_C(1) << cell, rig->relayed, NULL, &told, &stale,
                              &error);
-    struct event begins = {.type = EVENT_EPOCH, .origin = cell, .sequence = sequence_of(epoch, 0)};
-    if (rig->see_event)
-        rig->see_event(rig->see_arg, &begins);
-    outbox->ops->open(outbox, cell, epoch, last != 0, 0, &error);
-    rig->relayed[cell] = sequence_of(epoch, 0);
+    opening->keep = last != 0;
+    for (uint64_t n = 0; n <= !opening->keep; n++) {
+        struct event begins = {
+            .type = EVENT_EPOCH, .origin = cell, .sequence = sequence_of(opening->epoch, n)};
+        if (rig->see_event)
+            rig->see_event(rig->see_arg, &begins);
+    }
+    rig->relayed[cell] = sequence_of(opening->epoch, !opening->keep);
+    return opening->is_begun = true;
+}
+
+/* As relay_open.c: a second EPOCH event for what is not kept, and one epoch however long others
+ * keep it waiting. */
+static inline void rig_open_cell(struct rig *rig, struct outbox *outbox, unsigned cell)
+{
+    struct rig_opening *opening = &rig->openings[cell];
+    struct error error = {0};
+    if (!opening->is_begun && !rig_begin_cell(rig, outbox, cell))
+        return;
+    opening->is_begun = outbox->ops->open(outbox, cell, opening->epoch, !opening->keep,
+                                          opening->keep, 0, &error) == ERR_UNAVAILABLE;
 }
 
 static inline void *rig_run_relay(void *arg)

@@ -9,7 +9,9 @@
 #include "contract/hot_rig.h"
 
 #include "base/hash.h"
+#include "core/bucket.h"
 #include "hot/redis/move.h"
+#include "hot/redis/move_own.h"
 #include "sim/sim_rng.h"
 
 #define NODES      2u
@@ -24,6 +26,8 @@
 static struct rig nodes[NODES];
 static _Atomic bool stop;
 static _Atomic bool store_ends;
+static pthread_t store_thread;
+static bool store_runs;
 
 /* ---- what came out of the outboxes ---- */
 
@@ -292,10 +296,20 @@ static int open_nodes(void **state)
     return 0;
 }
 
+static void end_store(void)
+{
+    atomic_store(&store_ends, true);
+    if (store_runs)
+        pthread_join(store_thread, NULL);
+    store_runs = false;
+}
+
 static int close_nodes(void **state)
 {
     (void)state;
+    atomic_store(&move_steps_left, -1);
     join_writers();
+    end_store();
     for (unsigned i = 0; i < NODES; i++)
         rig_close(&nodes[i]);
     forget_events();
@@ -309,6 +323,8 @@ static enum err reshard(unsigned node, const char *id, uint32_t shards)
     enum err err;
     do {
         err = hot_reshard(nodes[node].hot, slice_of(id), shards, 0);
+        if (err == ERR_NOT_FOUND)
+            (void)rig_ask(&nodes[node], on(OP_EXISTS, id)); /* its home was lost: it is loaded */
     } while (err != ERR_OK && seconds() < until);
     return err;
 }
@@ -530,7 +546,8 @@ TEST(while_the_log_is_down_nothing_moves_and_writers_go_on)
     assert_int_equal(hot_reshard(nodes[0].hot, SLICE(ITEM), 16, 0), ERR_TIMEOUT);
     assert_int_equal(hot_reshard(nodes[0].hot, SLICE(ITEM), 2, 0), ERR_TIMEOUT);
     uint64_t ops = writers[0].ops;
-    usleep(500000);
+    for (unsigned i = 0; i < 200 && writers[0].ops <= ops + BATCH; i++)
+        usleep(100000);
     assert_true(writers[0].ops > ops + BATCH);
     for (unsigned i = 0; i < NODES; i++)
         atomic_store(&nodes[i].log_is_down, false);
@@ -602,7 +619,6 @@ static struct {
     uint64_t sequences[LIMIT_CELLS];
     uint64_t afters[LIMIT_CELLS]; /* by lane: the others that it has come after, a bit each */
     uint8_t held[USERS];
-    pthread_t thread;
 } store;
 
 static void advance_lane(unsigned lane)
@@ -729,15 +745,21 @@ static void check_that_home_came_after(uint64_t lost)
         assert_true((store.afters[home()] & others) == others);
 }
 
-static void lose_cells(uint64_t cells)
+static void begin_store(void)
 {
-    uint64_t lost = cells;
     memset(&store, 0, sizeof(store));
     atomic_store(&store_ends, false);
     struct state_mark mark = {0};
     for (unsigned i = 0; i < NODES; i++)
         hot_begin(nodes[i].hot, &mark);
-    assert_int_equal(pthread_create(&store.thread, NULL, run_store, NULL), 0);
+    assert_int_equal(pthread_create(&store_thread, NULL, run_store, NULL), 0);
+    store_runs = true;
+}
+
+static void lose_cells(uint64_t cells)
+{
+    uint64_t lost = cells;
+    begin_store();
     start_nobody();
     write_for(1);
     assert_int_equal(reshard(0, ITEM, 64), ERR_OK);
@@ -757,8 +779,7 @@ static void lose_cells(uint64_t cells)
     check_that_home_came_after(lost);
     assert_int_equal(reshard(1, ITEM, 4), ERR_OK);
     compare_with_model(&nodes[0]);
-    atomic_store(&store_ends, true);
-    pthread_join(store.thread, NULL);
+    end_store();
 }
 
 TEST(an_item_that_has_lost_a_piece_is_what_it_was)
@@ -841,6 +862,277 @@ TEST(a_change_of_shards_goes_on_in_cells_that_were_opened_anew_in_its_middle)
     compare_everything();
 }
 
+/* All cells are open, and the item is there: what was lost is loaded again. */
+static void wait_until_whole(void)
+{
+    unsigned open = 0;
+    bool is_there = false;
+    for (unsigned rounds = 0; open < LIMIT_CELLS || !is_there; rounds++) {
+        assert_true(rounds < 3000);
+        FILE *answers = tell_cells("HGET", "state", "r", NULL);
+        char word[64];
+        open = 0;
+        while (fgets(word, sizeof(word), answers))
+            open += strcmp(word, "open\n") == 0;
+        assert_int_equal(pclose(answers), 0);
+        int64_t counts[2];
+        struct op op = on(OP_COUNTS, ITEM);
+        op.counts = counts;
+        op.exact = true;
+        op = rig_ask(&nodes[0], op);
+        is_there = op.code == ERR_OK && op.shards_missing == 0;
+    }
+}
+
+static void compare_when_whole(void)
+{
+    wait_until_whole();
+    compare_with_model(&nodes[0]);
+    compare_with_model(&nodes[1]);
+}
+
+/* A field of the item's record in a cell; empty if there is none. */
+static void read_field(unsigned cell, const char *field, char text[MAP_TEXT_MAX])
+{
+    char command[512];
+    snprintf(command, sizeof(command), "%s HGET '%s:%s:r:%s' %s", cli(), nodes[0].own_prefix,
+             layer_of(nodes[0].hot)->tags.tags[cell], ITEM, field);
+    FILE *answer = popen(command, "r"); /* NOLINT: our own names */
+    assert_non_null(answer);
+    text[0] = 0;
+    if (fgets(text, MAP_TEXT_MAX, answer))
+        text[strcspn(text, "\n")] = 0;
+    assert_int_equal(pclose(answer), 0);
+}
+
+static bool read_map(struct map *ret_map)
+{
+    char text[MAP_TEXT_MAX];
+    read_field(home(), ".map", text);
+    return map_parse(slice_of(text), ret_map);
+}
+
+/* Its target serves the slices of the move, and home does not know it yet. */
+static bool is_adopted(struct map *ret_map)
+{
+    char adopted[MAP_TEXT_MAX];
+    if (!read_map(ret_map) || ret_map->change != MAP_MOVE)
+        return false;
+    read_field(ret_map->to, ".av", adopted);
+    return strtoull(adopted, NULL, 10) == ret_map->version;
+}
+
+/* All movers of this process are dead from now on. */
+static void die_behind_adopt(struct map *ret_map)
+{
+    for (int64_t steps = 3; steps < 500; steps++) {
+        atomic_store(&move_steps_left, steps);
+        (void)hot_reshard(nodes[0].hot, SLICE(ITEM), 2, 0);
+        atomic_store(&move_steps_left, 0);
+        if (is_adopted(ret_map))
+            return;
+        if (ret_map->change == MAP_STEADY && map_owners(ret_map) != map_bit(home())) {
+            atomic_store(&move_steps_left, -1);
+            assert_int_equal(reshard(0, ITEM, 1), ERR_OK); /* went past it: from the beginning */
+        }
+    }
+    fail_msg("no mover has died there");
+}
+
+/* By the node that remembers where they once were. */
+static unsigned write_to_adopted(const struct map *map)
+{
+    unsigned written = 0;
+    for (unsigned user = 0; user < USERS && written < 8; user++) {
+        uint16_t bucket = bucket_of(SLICE(ITEM), slice_of(names[user]));
+        if (!(map->slices & map_bit(bucket_slice(bucket))))
+            continue;
+        uint8_t *held = &writers[user / USERS_EACH].held[user % USERS_EACH];
+        *held = *held == LIKE ? DISLIKE : LIKE;
+        struct op op = rig_ask(&nodes[1], react(ITEM, names[user], *held));
+        assert_int_equal(op.code, ERR_OK);
+        assert_true(op.changed);
+        written++;
+    }
+    return written;
+}
+
+TEST(a_target_that_comes_back_empty_behind_its_adoption_loses_nothing)
+{
+    begin_store();
+    start_nobody();
+    write_for(0.5);
+    wait_until_whole();
+    assert_int_equal(reshard(0, ITEM, 2), ERR_OK);
+    write_for(0.3); /* now both nodes know where the slices are, */
+    assert_int_equal(reshard(0, ITEM, 1), ERR_OK);
+    struct map map = {0};
+    die_behind_adopt(&map); /* and one of them does not hear of what happens then */
+    assert_true(write_to_adopted(&map) > 0);
+    wait_for_relays();
+    wipe_cell(map.to);
+    atomic_store(&move_steps_left, -1);
+    assert_int_equal(reshard(0, ITEM, 2), ERR_OK);
+    compare_when_whole();
+    write_for(0.3);
+    compare_when_whole();
+    end_store();
+}
+
+/* The mover has died after so many steps; then one of the two cells is empty. */
+static bool empty_after_steps(uint32_t shards, int64_t steps, bool is_target)
+{
+    bool is_whole = reshard_for_steps(shards, steps);
+    struct map map;
+    atomic_store(&move_steps_left, 0);
+    wait_for_relays();
+    if (read_map(&map) && map.change != MAP_STEADY) {
+        bool is_move = map.change == MAP_MOVE || map.change == MAP_UNDO;
+        unsigned of_piece =
+            is_move ? (is_target ? map.to : map.from) : (unsigned)__builtin_ctzll(map.slices);
+        wipe_cell(of_piece);
+    }
+    atomic_store(&move_steps_left, -1);
+    assert_int_equal(reshard(1, ITEM, shards), ERR_OK);
+    compare_when_whole();
+    return is_whole;
+}
+
+TEST(a_cell_that_is_emptied_at_any_step_of_a_mover_that_died_loses_nothing)
+{
+    begin_store();
+    start_nobody();
+    write_for(0.3);
+    wait_until_whole(); /* a dead mover opens no cell that was never opened */
+    unsigned rounds = 0;
+    for (int64_t step = 3; step < (TEST_IS_LONG ? 200 : 27); step += TEST_IS_LONG ? 1 : 4) {
+        bool has_grown = empty_after_steps(2, step, rounds % 3 != 2);
+        write_for(0.05);
+        bool has_folded = empty_after_steps(1, step, rounds % 3 != 2);
+        write_for(0.05);
+        rounds++;
+        if (has_grown && has_folded)
+            break;
+    }
+    end_store();
+}
+
+/* Whoever wants something there meets that the cell is closed. */
+static void want_in(unsigned cell)
+{
+    char id[16];
+    unsigned number = 0;
+    do
+        snprintf(id, sizeof(id), "other%u", number++);
+    while (layer_home(hash_stable(slice_of(id))) != cell);
+    (void)rig_ask(&nodes[0], on(OP_EXISTS, id));
+}
+
+static void open_again(unsigned cell)
+{
+    want_in(cell);
+    bool is_open = false;
+    for (unsigned rounds = 0; !is_open; rounds++) {
+        assert_true(rounds < 3000);
+        FILE *answer = tell_cells("HGET", "state", "r", layer_of(nodes[0].hot)->tags.tags[cell]);
+        char word[64];
+        while (fgets(word, sizeof(word), answer))
+            is_open = is_open || strcmp(word, "open\n") == 0;
+        assert_int_equal(pclose(answer), 0);
+        usleep(10000);
+    }
+}
+
+/* What a mover that was asleep does behind all others. */
+static void reserve_late(unsigned cell)
+{
+    const char *tag = layer_of(nodes[0].hot)->tags.tags[cell];
+    const char *prefix = nodes[0].own_prefix;
+    char incarnation[MAP_TEXT_MAX];
+    char command[1024];
+    read_field(home(), ".i", incarnation);
+    snprintf(command, sizeof(command),
+             "%s EVAL \"return redis.call('HSET', KEYS[2], '.g', "
+             "redis.call('HGET', KEYS[1], 'gen') .. 'F', '.i', ARGV[1], '.rv', '1')\" "
+             "2 '%s:%s:cell' '%s:%s:r:%s' '%s' > /dev/null",
+             cli(), prefix, tag, prefix, tag, ITEM, incarnation[0] ? incarnation : "0");
+    assert_int_equal(system(command), 0); /* NOLINT: our own names */
+}
+
+TEST(a_reservation_that_came_late_is_not_taken_for_the_piece_that_was_lost)
+{
+    begin_store();
+    start_nobody();
+    write_for(0.3);
+    wait_until_whole();
+    assert_int_equal(reshard(0, ITEM, 2), ERR_OK);
+    wait_for_relays();
+    struct map map;
+    assert_true(read_map(&map));
+    unsigned lost = (unsigned)__builtin_ctzll(map_owners(&map) & ~map_bit(home()));
+    wipe_cell(lost);
+    open_again(lost);
+    reserve_late(lost); /* nobody has noticed yet that it is lost */
+    assert_int_equal(reshard(1, ITEM, 1), ERR_OK);
+    compare_when_whole();
+    end_store();
+}
+
+/* A mover that comes late does not know that home has forgotten what it had adopted. */
+TEST(home_takes_no_map_that_gives_it_slices_which_it_does_not_have)
+{
+    start_nobody();
+    write_for(0.3);
+    assert_int_equal(reshard(0, ITEM, 2), ERR_OK);
+    struct move move;
+    move_init(&move, layer_of(nodes[0].hot), SLICE(ITEM), 10000);
+    assert_int_equal(move_read(&move), ERR_OK);
+    struct hand_over *over = &move.over;
+    over->before = over->map.version;
+    over->map.version = over->last_version + 1;
+    memset(over->map.owner, (int)home(), sizeof(over->map.owner));
+    assert_int_equal(move_write(&move), ERR_CORRUPT);
+    move_done(&move);
+    write_for(0.3);
+    assert_int_equal(reshard(1, ITEM, 1), ERR_OK);
+    compare_everything();
+}
+
+/* As a mover does that has found a piece missing, and dies. */
+static void begin_to_dissolve(void)
+{
+    struct move move;
+    move_init(&move, layer_of(nodes[0].hot), SLICE(ITEM), 10000);
+    assert_int_equal(move_read(&move), ERR_OK);
+    struct hand_over *over = &move.over;
+    over->before = over->map.version;
+    over->map.version = over->last_version + 1;
+    over->map.change = MAP_DISSOLVE;
+    assert_int_equal(move_write(&move), ERR_OK);
+    atomic_store(&move_steps_left, 0);
+    move_done(&move);
+}
+
+TEST(what_has_lost_a_piece_is_not_read_as_if_it_were_whole)
+{
+    begin_store();
+    start_nobody();
+    write_for(0.3);
+    wait_until_whole();
+    assert_int_equal(reshard(0, ITEM, 4), ERR_OK);
+    begin_to_dissolve();
+    int64_t counts[2];
+    struct op op = on(OP_COUNTS, ITEM);
+    op.counts = counts;
+    op.exact = true;
+    op = rig_ask(&nodes[1], op);
+    assert_int_equal(op.code, ERR_UNAVAILABLE);
+    atomic_store(&move_steps_left, -1);
+    assert_int_equal(reshard(1, ITEM, 1), ERR_OK);
+    compare_when_whole();
+    end_store();
+}
+
 #define ON_TWO_NODES(name) cmocka_unit_test_setup_teardown(name, open_nodes, close_nodes)
 
 RUN(ON_TWO_NODES(an_item_that_is_spread_and_folded_while_it_is_written_loses_nobody),
@@ -853,4 +1145,9 @@ RUN(ON_TWO_NODES(an_item_that_is_spread_and_folded_while_it_is_written_loses_nob
     ON_TWO_NODES(a_change_of_shards_goes_on_in_cells_that_were_opened_anew_in_its_middle),
     ON_TWO_NODES(an_item_that_has_lost_a_piece_is_what_it_was),
     ON_TWO_NODES(an_item_whose_home_was_lost_is_what_it_was),
-    ON_TWO_NODES(an_item_that_has_lost_home_and_pieces_is_what_it_was))
+    ON_TWO_NODES(an_item_that_has_lost_home_and_pieces_is_what_it_was),
+    ON_TWO_NODES(a_target_that_comes_back_empty_behind_its_adoption_loses_nothing),
+    ON_TWO_NODES(a_cell_that_is_emptied_at_any_step_of_a_mover_that_died_loses_nothing),
+    ON_TWO_NODES(a_reservation_that_came_late_is_not_taken_for_the_piece_that_was_lost),
+    ON_TWO_NODES(home_takes_no_map_that_gives_it_slices_which_it_does_not_have),
+    ON_TWO_NODES(what_has_lost_a_piece_is_not_read_as_if_it_were_whole))

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "base/message.h"
 #include "core/sequence.h"
 #include "hot/redis/drop.h"
 #include "hot/redis/load.h"
@@ -16,48 +15,76 @@
 #define DISSOLVE_MS 20000u
 #define RELEASE_MS  0u /* asked once: who opens one cell has to begin the others meanwhile */
 
-/* Gives up the piece of `move->id` in the cell, and says how far the cell has come: whatever it has
- * written of it is in there. */
-static enum err wipe_in(struct move *move, unsigned cell, uint64_t *ret_sequence)
+/* What a process has said that is none any more is waited for in vain: all are asked again. */
+#define PATIENCE_NS UINT64_C(10000000000)
+
+/* Gives up the piece of `move->id` in the cell, unless it was made after `version` of the map (0:
+ * of any), and says how far the cell has come: whatever it has written of it is in there. */
+static enum err wipe_in(struct move *move, unsigned cell, uint64_t version, uint64_t *ret_sequence)
 {
     move_call(move, cell, cell == move->home ? "progress" : "wipe");
     if (cell != move->home) {
         call_key_of(&move->call, "x", move->id);
         move_slice_keys(move, "m", UINT64_MAX);
+        if (version > 0)
+            call_arg_number(&move->call, version);
+        else
+            call_arg_text(&move->call, "");
+        call_key(&move->call, "out");
+        move_arg_after(move, &move->call, cell, 0);
     }
     enum err err = move_ask(move);
     *ret_sequence = sequence_of(words_number(&move->words, 0), words_number(&move->words, 1));
     return err;
 }
 
-static enum err wipe(struct move *move, uint64_t sequences[LIMIT_CELLS])
+enum err dissolve_wipe(struct move *move)
 {
     enum err err = ERR_OK;
     for (unsigned cell = 0; cell < LIMIT_CELLS && !err; cell++)
-        err = wipe_in(move, cell, &sequences[cell]);
+        err = wipe_in(move, cell, move->over.map.version, &move->wiped[cell]);
     return err;
 }
 
-static bool are_saved(struct layer *layer, const uint64_t sequences[LIMIT_CELLS])
+/* ERR_COLD: the store has not come so far. ERR_BUSY: a cell was opened anew since, perhaps with the
+ * piece that another process of it had given up: it is to be asked again. */
+static enum err are_saved(struct layer *layer, const uint64_t sequences[LIMIT_CELLS])
 {
-    for (unsigned cell = 0; cell < LIMIT_CELLS; cell++)
-        if (saves_of(layer, cell) < sequences[cell])
-            return false;
-    return true;
+    enum err err = ERR_OK;
+    for (unsigned cell = 0; cell < LIMIT_CELLS; cell++) {
+        uint64_t saved = saves_of(layer, cell);
+        if (sequences[cell] > 0 && sequence_epoch(saved) > sequence_epoch(sequences[cell]))
+            return ERR_BUSY;
+        if (saved < sequences[cell])
+            err = ERR_COLD;
+    }
+    return err;
+}
+
+enum err dissolve_wait(struct move *move)
+{
+    enum err err = are_saved(move->layer, move->wiped);
+    while (err == ERR_COLD) {
+        if (move_is_late(move) || spreads_are_closing(move->layer))
+            return ERR_TIMEOUT;
+        move_pause(10);
+        err = are_saved(move->layer, move->wiped);
+    }
+    return err;
 }
 
 static enum err unlist_in(struct move *move, unsigned cell)
 {
     char member[LIMIT_ID_BYTES + 8];
     int size = snprintf(member, sizeof(member), "%u:%.*s", move->home, SLICE_ARGS(move->id));
-    call_clear(&move->call, cell, SCRIPT_MOVE);
+    move_call(move, cell, "unlist");
     call_key(&move->call, "pieces");
-    call_arg_text(&move->call, "unlist");
     call_arg(&move->call, (struct slice){member, (size_t)size});
-    return move_ask(move);
+    enum err err = move_ask(move);
+    return err ? err : move_meaning(&move->words);
 }
 
-static enum err unlist(struct move *move)
+enum err dissolve_unlist(struct move *move)
 {
     enum err err = ERR_OK;
     for (unsigned cell = 0; cell < LIMIT_CELLS && !err; cell++)
@@ -68,8 +95,9 @@ static enum err unlist(struct move *move)
 /* Home lets go of it, too: then it is as cold as anything else. But the store, which has all that
  * the pieces have written, may go back; so home comes after that, and nothing is loaded there from
  * a store that is not as far. */
-static enum err let_go(struct move *move, const uint64_t sequences[LIMIT_CELLS])
+enum err dissolve_end(struct move *move)
 {
+    const uint64_t *sequences = move->wiped;
     struct section section;
     uint64_t count = 0;
     section_init(&section);
@@ -83,7 +111,7 @@ static enum err let_go(struct move *move, const uint64_t sequences[LIMIT_CELLS])
     call_key_of(&move->call, "x", move->id);
     move_slice_keys(move, "m", UINT64_MAX);
     call_key(&move->call, "out");
-    call_arg_number(&move->call, move->map.version);
+    call_arg_number(&move->call, move->over.map.version);
     call_arg_number(&move->call, (uint64_t)env_wall_ms(move->layer->env));
     call_arg(&move->call, buffer_slice(&section.body));
     call_arg_number(&move->call, count);
@@ -94,49 +122,28 @@ static enum err let_go(struct move *move, const uint64_t sequences[LIMIT_CELLS])
     return words_begin_with(&move->words, "stale") ? ERR_BUSY : ERR_OK;
 }
 
-static enum err dissolve_move(struct move *move)
-{
-    enum err err = move_read(move);
-    if (err)
-        return err == ERR_NOT_FOUND ? ERR_OK : err;
-    if (move->map.version == 0)
-        return ERR_OK; /* it is in one piece */
-    if (move->map.change != MAP_DISSOLVE) {
-        char quoted[LIMIT_ID_BYTES];
-        message_warning("a piece was lost, its item is loaded anew from the store id=%s",
-                        message_quote(quoted, sizeof(quoted), move->id));
-        move->map.change = MAP_DISSOLVE;
-        err = move_write(move, 'F');
-    }
-    uint64_t sequences[LIMIT_CELLS];
-    err = err ? err : wipe(move, sequences);
-    while (!err && !are_saved(move->layer, sequences)) {
-        if (move_is_late(move) || spreads_are_closing(move->layer))
-            return ERR_TIMEOUT;
-        move_pause(10);
-    }
-    err = err ? err : unlist(move);
-    return err ? err : let_go(move, sequences);
-}
-
 enum err dissolve(struct layer *layer, struct slice id)
 {
     if (!atomic_load(&layer->has_store))
         return ERR_UNAVAILABLE; /* there is nothing to load it from */
     struct move move;
     move_init(&move, layer, id, DISSOLVE_MS);
-    enum err err = dissolve_move(&move);
+    hand_over_init_dissolve(&move.over, move.home, true);
+    enum err err = move_run(&move);
     move_done(&move);
-    loads_ring(layer);
-    return err;
+    return err == ERR_NOT_FOUND ? ERR_OK : err;
 }
 
 /* ---- a home that was lost ---- */
 
-/* How far the cell has come, and which things of `home` have a piece there: words. */
-static enum err list_pieces(struct move *list, unsigned home, unsigned cell, uint64_t *ret_sequence)
+/* How far the cell has come, or will have (move.lua), and which things of `home` have a piece
+ * there: words. */
+static enum err list_pieces(struct move *list, unsigned home, unsigned cell, bool is_saved,
+                            uint64_t *ret_sequence)
 {
-    move_call(list, cell, "progress");
+    move_call(list, cell, is_saved ? "progress" : "fence");
+    if (!is_saved)
+        move_arg_after(list, &list->call, cell, 0);
     enum err err = move_ask(list);
     *ret_sequence = sequence_of(words_number(&list->words, 0), words_number(&list->words, 1));
     char prefix[8];
@@ -154,8 +161,8 @@ static enum err release_in(struct layer *layer, unsigned home, unsigned cell, bo
                            uint64_t *ret_sequence)
 {
     struct move list;
-    move_init(&list, layer, slice_of("pieces"), RELEASE_MS);
-    enum err err = list_pieces(&list, home, cell, ret_sequence);
+    move_init(&list, layer, slice_of(EVENT_EPOCH_ID), RELEASE_MS);
+    enum err err = list_pieces(&list, home, cell, is_saved, ret_sequence);
     for (size_t i = 0; i < list.words.count && !err; i++) {
         struct slice id = words_at(&list.words, i);
         const char *colon = memchr(id.data, ':', id.size);
@@ -164,7 +171,7 @@ static enum err release_in(struct layer *layer, unsigned home, unsigned cell, bo
         move_init(&move, layer, (struct slice){colon + 1, id.size - (size_t)(colon + 1 - id.data)},
                   RELEASE_MS);
         uint64_t sequence;
-        err = is_saved ? unlist_in(&move, cell) : wipe_in(&move, cell, &sequence);
+        err = is_saved ? unlist_in(&move, cell) : wipe_in(&move, cell, 0, &sequence);
         if (!err && !is_saved && sequence > *ret_sequence)
             *ret_sequence = sequence;
         move_done(&move);
@@ -183,25 +190,33 @@ static enum err release_all(struct layer *layer, unsigned home, bool is_saved,
     return err;
 }
 
-enum err spreads_release(struct layer *layer, unsigned home)
+enum err spreads_release(struct layer *layer, unsigned home, uint64_t opening_since)
 {
     assert(!layer_is_own_thread(layer) && home < LIMIT_CELLS);
 
     if (!atomic_load(&layer->has_store))
         return ERR_OK; /* what is lost is lost */
-    struct releases *releases = spreads_releases(layer);
-    uint64_t *sequences = releases->homes[home].sequences;
-    if (!releases->homes[home].is_waiting) {
-        memset(sequences, 0, LIMIT_CELLS * sizeof(*sequences));
-        enum err err = release_all(layer, home, false, sequences);
+    struct release *release = &spreads_releases(layer)->homes[home];
+    uint64_t now_ns = env_monotonic_ns(layer->env);
+    if (release->opening_since != opening_since)
+        *release = (struct release){.opening_since = opening_since, .patience_ns = PATIENCE_NS};
+    if (release->is_waiting && now_ns - release->began_ns > release->patience_ns) {
+        release->is_waiting = false;
+        release->patience_ns *= 2;
+    }
+    if (!release->is_waiting) {
+        memset(release->sequences, 0, sizeof(release->sequences));
+        enum err err = release_all(layer, home, false, release->sequences);
         if (err)
             return err;
-        releases->homes[home].is_waiting = true;
+        release->is_waiting = true;
+        release->began_ns = now_ns;
     }
-    if (!are_saved(layer, sequences))
+    enum err err = are_saved(layer, release->sequences);
+    if (err == ERR_COLD)
         return ERR_BUSY;
     uint64_t ignored[LIMIT_CELLS];
-    enum err err = release_all(layer, home, true, ignored);
-    releases->homes[home].is_waiting = err != ERR_OK;
+    err = err ? err : release_all(layer, home, true, ignored);
+    release->is_waiting = err == ERR_UNAVAILABLE;
     return err;
 }

@@ -9,6 +9,7 @@
 #ifndef HOT_REDIS_DISSOLVE_H
 #define HOT_REDIS_DISSOLVE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/error.h"
@@ -19,12 +20,18 @@
  * be called again. ERR_UNAVAILABLE: there is no store, or cells do not answer. */
 enum err dissolve(struct layer *layer, struct slice id);
 
-/* Homes that were lost, and what is waited for. */
+/* A home that was lost, and what is waited for. What was wiped for one opening of a cell says
+ * nothing of the next one: another node may have opened it in between. */
+struct release {
+    bool is_waiting;
+    uint64_t opening_since; /* which opening: when it was begun first */
+    uint64_t began_ns;
+    uint64_t patience_ns;
+    uint64_t sequences[LIMIT_CELLS];
+};
+
 struct releases {
-    struct {
-        bool is_waiting;
-        uint64_t sequences[LIMIT_CELLS];
-    } homes[LIMIT_CELLS];
+    struct release homes[LIMIT_CELLS];
 };
 
 #endif

@@ -4,56 +4,34 @@
 #include <assert.h>
 #include <string.h>
 
-#include "hot/redis/dissolve.h"
+#include "base/message.h"
+#include "hot/redis/load.h"
 #include "hot/redis/move_own.h"
+#include "hot/redis/spread.h"
 
 #define MOVE_MS       30000u
 #define SLICES_A_MOVE 8u
 #define HOT_MS        10000u
-#define TRIES_MAX     1000u /* steps of one change of shards, and then some */
+#define STEPS_MAX     20000u /* of one change of shards, and then some */
 
-/* A move that the log does not let us finish must not keep its users waiting. */
-static enum err give_up(struct move *move)
+/* ---- what is asked for ---- */
+
+/* What a node has found quiet others may have found hot. */
+static bool is_hot(const struct move *move)
 {
-    map_undo(&move->map);
-    enum err err = move_write(move, move_type(move));
-    err = err ? err : move_undo(move);
-    if (err)
-        return err;
-    map_finish(&move->map);
-    err = move_write(move, move_type(move));
-    return err ? err : ERR_TIMEOUT;
+    uint64_t now_ms = (uint64_t)env_wall_ms(move->layer->env);
+    return move->reason == HEAT_QUIET && now_ms < move->hot_ms + HOT_MS;
 }
 
-static enum err change(struct move *move)
+static enum err read_home(struct move *move)
 {
-    enum err err = ERR_OK;
-    switch (move->map.change) {
-    case MAP_JOIN:
-        err = move_join(move);
-        break;
-    case MAP_MOVE:
-        err = move_slices(move);
-        if (err == ERR_TIMEOUT)
-            return give_up(move);
-        break;
-    case MAP_UNDO:
-        err = move_undo(move);
-        break;
-    case MAP_DRAIN:
-        return move_drain(move);
-    case MAP_ERASE:
-        err = move_erase(move);
-        break;
-    case MAP_DISSOLVE:
-        return dissolve(move->layer, move->id);
-    case MAP_STEADY:
-        return ERR_OK;
-    }
-    if (err)
+    enum err err = move_read(move);
+    if (err || move->over.dissolves)
         return err;
-    map_finish(&move->map);
-    return move_write(move, move_type(move));
+    move->over.is_done = move->stays || is_hot(move);
+    if (move->reason == HEAT_BUSY && move->shards < move->asked)
+        move->shards = move->asked;
+    return ERR_OK;
 }
 
 /* The first map of a whole item needs slices. */
@@ -67,68 +45,117 @@ static enum err split(struct move *move)
     return err;
 }
 
-/* Where it shall be with `shards`; 0 = where it was going already. */
-static enum err next(struct move *move, uint32_t shards, enum heat_reason reason, bool *ret_is_done)
+/* Puts into the map what comes next on the way to `shards`. */
+static enum err plan(struct move *move)
 {
-    struct map *map = &move->map;
+    struct map *map = &move->over.map;
     uint8_t owner[BUCKET_SLICES];
-    uint32_t goal = shards > 0 ? shards : map->shards;
+    uint32_t goal = move->shards > 0 ? move->shards : map->shards;
     char before[MAP_TEXT_MAX];
     char after[MAP_TEXT_MAX];
     map_format(map, before);
     if (goal != map->shards) {
         map->shards = goal;
-        map->reason = reason;
+        map->reason = move->reason;
         map->changed_ms = env_wall_ms(move->layer->env);
     }
     map_plan(map, move->home, goal, move->primary_of, owner);
     bool has_step = map_next(map, move->home, owner, SLICES_A_MOVE);
     map_format(map, after);
-    if (!has_step && strcmp(before, after) == 0) {
-        *ret_is_done = true;
-        return ERR_OK;
-    }
-    if (move->type == 'i') {
-        enum err err = split(move);
-        if (err)
-            return err;
-    }
-    return move_write(move, move_type(move));
+    move->over.is_done = !has_step && strcmp(before, after) == 0;
+    return move->over.is_done || move->type != 'i' ? ERR_OK : split(move);
 }
 
-/* What a node has found quiet others may have found hot. */
-static bool is_hot(const struct move *move, enum heat_reason reason)
+/* ---- step by step ---- */
+
+static void warn_of_loss(const struct move *move)
 {
-    uint64_t now_ms = (uint64_t)env_wall_ms(move->layer->env);
-    return reason == HEAT_QUIET && now_ms < move->hot_ms + HOT_MS;
+    char quoted[LIMIT_ID_BYTES];
+    if (move->over.map.change == MAP_DISSOLVE)
+        message_warning("a piece was lost, its item is loaded anew from the store id=%s",
+                        message_quote(quoted, sizeof(quoted), move->id));
 }
 
-/* Changes made by others meanwhile are met by reading again; a piece that is lost, twice. */
-static enum err go(struct move *move, uint32_t shards, enum heat_reason reason)
+static enum err write(struct move *move)
 {
-    uint64_t lost_version = 0;
-    for (unsigned tries = 0; tries < TRIES_MAX && !move_is_late(move); tries++) {
-        enum err err = move_read(move);
-        if (err)
-            return err;
-        if (move->stays || is_hot(move, reason))
+    warn_of_loss(move);
+    return move_write(move);
+}
+
+static enum err end_dissolving(struct move *move)
+{
+    enum err err = dissolve_end(move);
+    if (!err)
+        loads_ring(move->layer);
+    return err;
+}
+
+static enum err do_step(struct move *move)
+{
+    switch (move->over.step) {
+    case HAND_OVER_READ:
+        return read_home(move);
+    case HAND_OVER_PLAN:
+        return plan(move);
+    case HAND_OVER_RESERVE:
+        return move_reserve(move);
+    case HAND_OVER_WRITE:
+        return write(move);
+    case HAND_OVER_WAIT_HOME:
+        return move_wait_home(move);
+    case HAND_OVER_PREPARE:
+        return move_prepare(move);
+    case HAND_OVER_FREEZE:
+        return move_freeze(move);
+    case HAND_OVER_WAIT_SOURCE:
+        return move_wait_source(move);
+    case HAND_OVER_COPY:
+        return move_copy(move);
+    case HAND_OVER_ADOPT:
+        return move_adopt(move);
+    case HAND_OVER_RELEASE:
+        return move_release(move);
+    case HAND_OVER_THAW:
+        return move_thaw(move);
+    case HAND_OVER_STOP:
+        return move_stop_pieces(move);
+    case HAND_OVER_WAIT_STOPPED:
+    case HAND_OVER_WAIT_ERASED:
+        return move_wait_noted(move);
+    case HAND_OVER_TAKE:
+        return move_take(move);
+    case HAND_OVER_ERASE:
+        return move_erase(move);
+    case HAND_OVER_WIPE:
+        return dissolve_wipe(move);
+    case HAND_OVER_WAIT_SAVED:
+        return dissolve_wait(move);
+    case HAND_OVER_UNLIST:
+        return dissolve_unlist(move);
+    case HAND_OVER_GONE:
+        return end_dissolving(move);
+    case HAND_OVER_END:
+        break;
+    }
+    return ERR_OK;
+}
+
+/* Changes made by others meanwhile are met by reading again, after a moment. */
+enum err move_run(struct move *move)
+{
+    struct hand_over *over = &move->over;
+    for (unsigned steps = 0; steps < STEPS_MAX; steps++) {
+        enum hand_over_step step = over->step;
+        enum err err = do_step(move);
+        hand_over_take(over, err, env_wall_ms(move->layer->env));
+        if (over->step == HAND_OVER_END)
+            return over->code;
+        if (step == HAND_OVER_READ && over->is_done)
             return ERR_OK;
-        if (reason == HEAT_BUSY && shards < move->asked)
-            shards = move->asked;
-        while (!err) {
-            bool is_done = false;
-            if (move->map.change != MAP_STEADY)
-                err = change(move);
-            else
-                err = next(move, shards, reason, &is_done);
-            if (is_done)
-                return ERR_OK;
-        }
-        if (err == ERR_CORRUPT && lost_version == move->map.version)
-            return dissolve(move->layer, move->id);
-        if (err != ERR_CORRUPT && err != ERR_BUSY)
-            return err;
-        lost_version = err == ERR_CORRUPT ? move->map.version : 0;
+        if (over->step != HAND_OVER_READ)
+            continue;
+        if (move_is_late(move))
+            break;
         move_pause(5);
     }
     return ERR_BUSY;
@@ -141,7 +168,9 @@ enum err move_reshard(struct layer *layer, struct slice id, uint32_t shards,
 
     struct move move;
     move_init(&move, layer, id, MOVE_MS);
-    enum err err = go(&move, shards, reason);
+    move.shards = shards;
+    move.reason = reason;
+    enum err err = move_run(&move);
     move_done(&move);
     return err;
 }

@@ -1,7 +1,8 @@
 /* move.h - things get more shards, or fewer, while they are being written.
  *
- * Every change of a map is done in steps that are written down first (lua/move.lua): a node that
- * dies in between leaves something that any other goes on with, by the same functions.
+ * Every change of a map is done in steps that are written down first: a node that dies in between
+ * leaves something that any other goes on with, by the same functions. Which step is next is
+ * decided in hand_over.h; here, and in lua/move.lua, is how it is done.
  *
  * What has moved must not be forgotten where it came from. So a step waits until the log has what
  * its cell wrote before: a cell that comes back without that is behind the log, is emptied, and
@@ -18,6 +19,7 @@
 #include "base/error.h"
 #include "base/slice.h"
 #include "core/heat.h"
+#include "hot/redis/hand_over.h"
 #include "hot/redis/layer.h"
 #include "hot/redis/map.h"
 #include "hot/redis/words.h"
@@ -38,13 +40,21 @@ struct move {
     /* as read from home */
     char type; /* of the record, as run.lua has it */
     uint32_t incarnation;
-    uint32_t asked; /* shards, by creation */
-    bool stays;     /* a counter with a floor: never spread */
-    struct map map;
+    uint32_t asked;          /* shards, by creation */
+    bool stays;              /* a counter with a floor: never spread */
     char text[MAP_TEXT_MAX]; /* of the map, as it was written last */
-    uint64_t last_version;
-    uint64_t hot_ms; /* when some node has found it hot */
+    uint64_t hot_ms;         /* when some node has found it hot */
     uint8_t primary_of[LIMIT_CELLS];
+
+    /* what is asked for */
+    uint32_t shards; /* 0 = as many as the map says */
+    enum heat_reason reason;
+
+    struct hand_over over;       /* what is to be done next, and the map */
+    struct frozen *frozen;       /* these are owned; NULL until they are needed */
+    struct many *noted;          /* what cells have said that stopped or erased pieces */
+    uint64_t wiped[LIMIT_CELLS]; /* how far the cells were when their pieces were given up */
+    uint64_t target_epoch;       /* of the cell that a move was prepared in */
 };
 
 void move_init(struct move *move, struct layer *layer, struct slice id, uint64_t timeout_ms);
@@ -61,12 +71,11 @@ enum err move_go_on(struct layer *layer, struct slice id);
 
 /* --- for dissolve.c --- */
 
+/* Does step after step until it is done, or its time is up. */
+enum err move_run(struct move *move);
+
 /* Reads what home has. */
 enum err move_read(struct move *move);
-
-/* Writes the map down; `type` is the record's from now on. Moves move->map.version. ERR_BUSY: it is
- * another by now. */
-enum err move_write(struct move *move, char type);
 
 /* Starts a call of move.lua with this verb, for record `id` in the cell. */
 void move_call(struct move *move, unsigned cell, const char *verb);

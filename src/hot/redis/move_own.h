@@ -3,7 +3,8 @@
  *   move.c          what to do next, until it is done
  *   move_steps.c    calls of lua/move.lua; the map at home; waiting for the log
  *   move_pieces.c   cells that get a piece, and pieces that go home
- *   move_slices.c   slices from one cell to another */
+ *   move_slices.c   slices from one cell to another
+ *   dissolve.c      what has lost a piece */
 #ifndef HOT_REDIS_MOVE_OWN_H
 #define HOT_REDIS_MOVE_OWN_H
 
@@ -30,12 +31,14 @@ void move_arg_after(const struct move *move, struct call *call, unsigned origin,
 void move_add_after(struct section *section, const struct move *move, unsigned origin,
                     uint64_t sequence);
 
-/* The map is written down in the same step as these events; more arguments may be added between. */
-void move_begin_write(struct move *move, char type, const struct section *events);
+/* The map is written down in place of that of version over.before, in the same step as these
+ * events; more arguments may be added between. ERR_BUSY: there is another by now. */
+void move_begin_write(struct move *move, const struct section *events);
 enum err move_end_write(struct move *move);
+enum err move_write(struct move *move);
 
-/* The type of home's record with the map as it is. */
-char move_type(const struct move *move);
+/* Waits until the log has what home has written so far. */
+enum err move_wait_home(struct move *move);
 
 /* Waits until the log has the event `n` of the cell. ERR_BUSY: the cell has begun anew meanwhile,
  * with it or without. */
@@ -60,15 +63,28 @@ enum err many_meaning(const struct many *many);
 
 /* --- move_pieces.c --- */
 
-/* -> the version that the cell has adopted last */
-enum err move_prepare(struct move *move, unsigned cell, uint64_t *ret_adopted);
-enum err move_join(struct move *move);
-enum err move_drain(struct move *move);
+/* What the steps of hand_over.h do. */
+enum err move_reserve(struct move *move);
+enum err move_prepare(struct move *move);
+enum err move_stop_pieces(struct move *move);
+enum err move_wait_noted(struct move *move);
+enum err move_take(struct move *move);
 enum err move_erase(struct move *move);
 
 /* --- move_slices.c --- */
 
-enum err move_slices(struct move *move);
-enum err move_undo(struct move *move);
+enum err move_freeze(struct move *move);
+enum err move_wait_source(struct move *move);
+enum err move_copy(struct move *move);
+enum err move_adopt(struct move *move);
+enum err move_release(struct move *move);
+enum err move_thaw(struct move *move);
+
+/* --- dissolve.c --- */
+
+enum err dissolve_wipe(struct move *move);
+enum err dissolve_wait(struct move *move);
+enum err dissolve_unlist(struct move *move);
+enum err dissolve_end(struct move *move);
 
 #endif

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "core/sequence.h"
 #include "hot/redis/move_own.h"
 
@@ -17,9 +18,13 @@ struct frozen {
     uint64_t lost_ms; /* when the cell last threw data away; idempotency keys, too */
 };
 
-static enum err freeze(struct move *move, struct frozen *frozen)
+enum err move_freeze(struct move *move)
 {
-    const struct map *map = &move->map;
+    const struct map *map = &move->over.map;
+    if (!move->frozen)
+        move->frozen = memory_take(sizeof(*move->frozen));
+    struct frozen *frozen = move->frozen;
+    *frozen = (struct frozen){.epoch = 0};
     move_call(move, map->from, "freeze");
     call_key(&move->call, "out");
     move_slice_keys(move, "m", map->slices);
@@ -44,9 +49,14 @@ static enum err freeze(struct move *move, struct frozen *frozen)
     return ERR_OK;
 }
 
+enum err move_wait_source(struct move *move)
+{
+    return move_wait_for_log(move, move->over.map.from, move->frozen->epoch, move->frozen->n);
+}
+
 static void temporary_name(const struct move *move, char name[32])
 {
-    snprintf(name, 32, "t%" PRIx64, move->map.version);
+    snprintf(name, 32, "t%" PRIx64, move->over.map.version);
 }
 
 static void name_slice(char *name, size_t size, const char *letter, unsigned slice)
@@ -62,7 +72,7 @@ static enum err copy_slice(struct move *move, unsigned slice)
     char cursor[32] = "0";
     temporary_name(move, temporary);
     do {
-        call_clear(&move->call, move->map.from, SCRIPT_MOVE);
+        call_clear(&move->call, move->over.map.from, SCRIPT_MOVE);
         name_slice(name, sizeof(name), "m", slice);
         call_key_of(&move->call, name, move->id);
         call_arg_text(&move->call, "scan");
@@ -74,7 +84,7 @@ static enum err copy_slice(struct move *move, unsigned slice)
         snprintf(cursor, sizeof(cursor), "%.*s", SLICE_ARGS(words_at(&move->words, 0)));
         if (move->words.count <= 1)
             continue;
-        call_clear(&move->call, move->map.to, SCRIPT_MOVE);
+        call_clear(&move->call, move->over.map.to, SCRIPT_MOVE);
         name_slice(name, sizeof(name), temporary, slice);
         call_key_of(&move->call, name, move->id);
         call_arg_text(&move->call, "put");
@@ -90,14 +100,14 @@ static enum err copy_slice(struct move *move, unsigned slice)
 /* Idempotency keys of the users who move. `found` has keys and slices in turn, after a cursor. */
 static enum err copy_keys_found(struct move *move, const struct words *found)
 {
-    call_clear(&move->call, move->map.from, SCRIPT_MOVE);
+    call_clear(&move->call, move->over.map.from, SCRIPT_MOVE);
     call_arg_text(&move->call, "fetch");
     for (size_t i = 1; i + 1 < found->count; i += 2)
         call_key_of(&move->call, "k", words_at(found, i));
     enum err err = move_ask(move);
     if (err)
         return err;
-    call_clear(&move->call, move->map.to, SCRIPT_MOVE);
+    call_clear(&move->call, move->over.map.to, SCRIPT_MOVE);
     call_key_of(&move->call, "x", move->id);
     call_arg_text(&move->call, "keep");
     for (size_t i = 1; i + 1 < found->count; i += 2) {
@@ -115,11 +125,11 @@ static enum err copy_keys(struct move *move)
     char cursor[32] = "0";
     enum err err;
     do {
-        call_clear(&move->call, move->map.from, SCRIPT_MOVE);
+        call_clear(&move->call, move->over.map.from, SCRIPT_MOVE);
         call_key_of(&move->call, "x", move->id);
         call_arg_text(&move->call, "keys");
         call_arg_text(&move->call, cursor);
-        move_arg_slices(move, move->map.slices);
+        move_arg_slices(move, move->over.map.slices);
         err = move_ask(move);
         if (err)
             return err;
@@ -133,9 +143,10 @@ static enum err copy_keys(struct move *move)
     return err;
 }
 
-static enum err adopt(struct move *move, const struct frozen *frozen)
+enum err move_adopt(struct move *move)
 {
-    const struct map *map = &move->map;
+    const struct frozen *frozen = move->frozen;
+    const struct map *map = &move->over.map;
     char temporary[32];
     temporary_name(move, temporary);
     move_call(move, map->to, "adopt");
@@ -151,65 +162,47 @@ static enum err adopt(struct move *move, const struct frozen *frozen)
         call_arg_number(&move->call, frozen->sizes[s]);
     }
     call_arg_number(&move->call, frozen->lost_ms);
+    call_arg_number(&move->call, move->target_epoch);
     enum err err = move_ask(move);
     return err ? err : move_meaning(&move->words);
 }
 
-static enum err copy_and_adopt(struct move *move, const struct frozen *frozen)
+enum err move_copy(struct move *move)
 {
-    enum err err = ERR_COLD;
-    for (unsigned tries = 0; err == ERR_COLD && tries < 5; tries++) {
-        err = copy_keys(move);
-        for (unsigned s = 0; s < BUCKET_SLICES && !err; s++)
-            if (frozen->owned[s] == '1' && frozen->sizes[s] > 0)
-                err = copy_slice(move, s);
-        if (!err)
-            err = adopt(move, frozen);
-    }
-    return err == ERR_COLD ? ERR_BUSY : err;
+    const struct frozen *frozen = move->frozen;
+    enum err err = copy_keys(move);
+    for (unsigned s = 0; s < BUCKET_SLICES && !err; s++)
+        if (frozen->owned[s] == '1' && frozen->sizes[s] > 0)
+            err = copy_slice(move, s);
+    return err;
 }
 
-static enum err release(struct move *move)
+enum err move_release(struct move *move)
 {
-    move_call(move, move->map.from, "release");
-    move_slice_keys(move, "m", move->map.slices);
-    call_arg_number(&move->call, move->map.version);
-    move_arg_slices(move, move->map.slices);
+    move_call(move, move->over.map.from, "release");
+    move_slice_keys(move, "m", move->over.map.slices);
+    call_arg_number(&move->call, move->over.map.version);
+    move_arg_slices(move, move->over.map.slices);
     enum err err = move_ask(move);
     return err ? err : move_meaning(&move->words);
-}
-
-enum err move_slices(struct move *move)
-{
-    uint64_t adopted;
-    struct frozen frozen = {0};
-    enum err err = move_prepare(move, move->map.to, &adopted);
-    err = err ? err : freeze(move, &frozen);
-    if (!err && adopted < move->map.version) {
-        err = move_wait_for_log(move, move->map.from, frozen.epoch, frozen.n);
-        err = err ? err : copy_and_adopt(move, &frozen);
-    }
-    return err ? err : release(move);
 }
 
 /* Whoever still works on the move can not adopt any more; if it was adopted already it is done. */
-enum err move_undo(struct move *move)
+enum err move_thaw(struct move *move)
 {
-    const struct map *map = &move->map;
-    uint64_t adopted;
-    enum err err = move_prepare(move, map->to, &adopted);
-    if (err)
-        return err;
+    const struct map *map = &move->over.map;
     move_call(move, map->from, "thaw");
     move_slice_keys(move, "m", map->slices);
     call_arg_number(&move->call, map->version);
     call_arg_number(&move->call, map->base);
     move_arg_slices(move, map->slices);
-    call_arg_number(&move->call, adopted);
-    err = move_ask(move);
-    if (!err && words_begin_with(&move->words, "moved"))
-        move->map.change = MAP_MOVE;
-    else if (!err && !words_begin_with(&move->words, "thawed"))
-        err = ERR_CORRUPT;
-    return err;
+    call_arg_number(&move->call, move->over.adopted);
+    enum err err = move_ask(move);
+    if (err)
+        return err;
+    if (words_begin_with(&move->words, "moved"))
+        move->over.map.change = MAP_MOVE;
+    else if (!words_begin_with(&move->words, "thawed"))
+        return move_meaning(&move->words);
+    return ERR_OK;
 }

@@ -41,6 +41,7 @@ void move_init(struct move *move, struct layer *layer, struct slice id, uint64_t
     *move =
         (struct move){.layer = layer, .id = id, .home = layer_home(hash_stable(id)), .type = 'n'};
     move->deadline_ns = move_now_ns(move) + timeout_ms * 1000000;
+    hand_over_init(&move->over, move->home, atomic_load(&layer->has_store));
     call_init(&move->call, layer, move->home, SCRIPT_MOVE);
 }
 
@@ -48,6 +49,8 @@ void move_done(struct move *move)
 {
     call_done(&move->call);
     words_done(&move->words);
+    many_free(move->noted);
+    free(move->frozen);
 }
 
 /* KEYS cell, record; ARGV run id, verb. */
@@ -192,48 +195,56 @@ enum err move_read(struct move *move)
         return ERR_NOT_FOUND;
     move->type = words_at(&move->words, 0).data[0];
     move->incarnation = (uint32_t)words_number(&move->words, 1);
-    move->last_version = words_number(&move->words, 3);
+    move->over.last_version = words_number(&move->words, 3);
     move->stays = has_floor(words_at(&move->words, 4));
     move->asked = shards_asked(words_at(&move->words, 4));
     move->hot_ms = words_number(&move->words, 5);
     struct slice map = words_at(&move->words, 2);
     bool is_item = move->type != 'c' && move->type != 'C';
     if (map.size == 0)
-        map_init(&move->map, is_item, move->home);
-    else if (!map_parse(map, &move->map))
+        map_init(&move->over.map, is_item, move->home);
+    else if (!map_parse(map, &move->over.map))
         return ERR_CORRUPT;
     return ERR_OK;
 }
 
-/* A version that was not there before, in any life of the record. */
-static uint64_t next_version(const struct move *move)
+/* Of home's record, with the map as it is. */
+static char type_with(const struct map *map, unsigned home)
 {
-    uint64_t now_ms = (uint64_t)env_wall_ms(move->layer->env);
-    return now_ms > move->last_version ? now_ms : move->last_version + 1;
+    if (map->change == MAP_DISSOLVE)
+        return 'F';
+    if (map_is_folded(map, home))
+        return map->is_item ? 's' : 'c';
+    return map->is_item ? 'S' : 'C';
 }
 
-char move_type(const struct move *move)
+/* The slices that are at home, if the map is right. */
+static uint64_t slices_at_home(const struct move *move)
 {
-    if (map_is_folded(&move->map, move->home))
-        return move->map.is_item ? 's' : 'c';
-    return move->map.is_item ? 'S' : 'C';
+    const struct map *map = &move->over.map;
+    uint64_t slices = 0;
+    for (unsigned s = 0; s < BUCKET_SLICES && map->change != MAP_DISSOLVE; s++)
+        slices |= map->owner[s] == move->home ? map_bit(s) : 0;
+    return slices;
 }
 
-void move_begin_write(struct move *move, char type, const struct section *events)
+void move_begin_write(struct move *move, const struct section *events)
 {
-    uint64_t version = move->map.version;
-    move->map.version = next_version(move);
+    const struct map *map = &move->over.map;
+    char type = type_with(map, move->home);
     move->text[0] = 0;
-    if (!map_is_folded(&move->map, move->home))
-        map_format(&move->map, move->text);
+    if (!map_is_folded(map, move->home))
+        map_format(map, move->text);
     move_call(move, move->home, "map");
     call_key(&move->call, "out");
-    call_arg_number(&move->call, version);
-    call_arg_number(&move->call, move->map.version);
+    call_arg_number(&move->call, move->over.before);
+    call_arg_number(&move->call, map->version);
     call_arg_text(&move->call, move->text);
     call_arg(&move->call, (struct slice){&type, 1});
     arg_events(&move->call, events);
     call_arg_number(&move->call, events->count);
+    call_arg_number(&move->call, move->incarnation);
+    move_arg_slices(move, slices_at_home(move));
 }
 
 /* Sent twice, a write finds itself. Two nodes may choose the same version, but not the same map. */
@@ -243,22 +254,17 @@ enum err move_end_write(struct move *move)
     if (err)
         return err;
     bool is_own = words_begin_with(&move->words, "stale") &&
-                  words_number(&move->words, 2) == move->map.version &&
+                  words_number(&move->words, 2) == move->over.map.version &&
                   slice_equal(words_at(&move->words, 1), slice_of(move->text));
-    err = is_own ? ERR_OK : move_meaning(&move->words);
-    if (!err)
-        move->last_version = move->map.version;
-    if (!err && map_is_folded(&move->map, move->home))
-        move->map.version = 0; /* there is none any more */
-    return err;
+    return is_own ? ERR_OK : move_meaning(&move->words);
 }
 
-enum err move_write(struct move *move, char type)
+enum err move_write(struct move *move)
 {
     struct section section;
     section_init(&section);
     move_add_after(&section, move, move->home, 0);
-    move_begin_write(move, type, &section);
+    move_begin_write(move, &section);
     section_done(&section);
     return move_end_write(move);
 }
@@ -277,6 +283,8 @@ struct many *many_new(struct move *move, uint64_t cells)
 
 void many_free(struct many *many)
 {
+    if (!many)
+        return;
     for (unsigned cell = 0; cell < LIMIT_CELLS; cell++) {
         call_done(&many->calls[cell]);
         words_done(&many->words[cell]);
@@ -370,4 +378,13 @@ enum err move_wait_for_log(struct move *move, unsigned cell, uint64_t epoch, uin
             return ERR_TIMEOUT;
         move_pause(tries < 20 ? 1 : 10);
     }
+}
+
+enum err move_wait_home(struct move *move)
+{
+    move_call(move, move->home, "progress");
+    enum err err = move_ask(move);
+    return err ? err
+               : move_wait_for_log(move, move->home, words_number(&move->words, 0),
+                                   words_number(&move->words, 1));
 }

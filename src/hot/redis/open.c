@@ -113,6 +113,7 @@ struct begun {
     enum err code;
     uint64_t epoch;
     uint64_t last;
+    uint64_t since;
 };
 
 static void take_begun(void *arg, const struct redisReply *reply)
@@ -121,6 +122,7 @@ static void take_begun(void *arg, const struct redisReply *reply)
     begun->code = reply_is(reply, "new") ? ERR_OK : reply_is(reply, "open") ? ERR_EXISTS : ERR_BUSY;
     begun->epoch = reply_number_at(reply, 1);
     begun->last = sequence_of(reply_number_at(reply, 2), reply_number_at(reply, 3));
+    begun->since = reply_number_at(reply, 4);
 }
 
 enum err opens_begin(struct outbox *outbox, unsigned cell, uint64_t epoch, uint64_t *ret_epoch,
@@ -143,6 +145,7 @@ enum err opens_begin(struct outbox *outbox, unsigned cell, uint64_t epoch, uint6
         return error_set(error, ERR_BUSY, "cell %u: another node is opening it", cell);
     if (begun.code)
         return error_set(error, begun.code, "cell %u is open", cell);
+    layer->opens->since[cell] = begun.since;
     *ret_epoch = begun.epoch;
     *ret_last = begun.last;
     return ERR_OK;
@@ -160,14 +163,14 @@ static void take_opened(void *arg, const struct redisReply *reply)
     opened->left = reply_number_at(reply, 1);
 }
 
-enum err opens_open(struct outbox *outbox, unsigned cell, uint64_t epoch, bool keep,
+enum err opens_open(struct outbox *outbox, unsigned cell, uint64_t epoch, uint64_t n, bool keep,
                     uint32_t incarnations, struct error *error)
 {
     assert(cell < LIMIT_CELLS);
 
     struct layer *layer = ask_layer(outbox);
     /* What is spread from here has pieces elsewhere, which nobody will find any more. */
-    if (!keep && spreads_release(layer, cell))
+    if (!keep && spreads_release(layer, cell, layer->opens->since[cell]))
         return error_set(error, ERR_UNAVAILABLE,
                          "cell %u: what was spread from it is not all in the store yet", cell);
     struct opened opened = {.code = ERR_UNAVAILABLE};
@@ -176,6 +179,7 @@ enum err opens_open(struct outbox *outbox, unsigned cell, uint64_t epoch, bool k
     call_arg_number(&call, epoch);
     call_arg_number(&call, keep);
     call_arg_number(&call, incarnations);
+    call_arg_number(&call, n);
     enum err err = ask(&call, take_opened, &opened);
     call_done(&call);
     if (err)

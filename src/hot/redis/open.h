@@ -23,6 +23,8 @@ struct opens {
     _Atomic uint64_t down_ns[LIMIT_CELLS]; /* ask.h: when to try again; 0 = it answers */
     /* When a look at the cell began that was answered. Written after what it has shown. */
     _Atomic uint64_t looked_ns[LIMIT_CELLS];
+    /* Of cells that we open: when that was begun first, by whoever it was. The relay's thread. */
+    uint64_t since[LIMIT_CELLS];
     struct outboxes *outboxes; /* owned, and so is this */
     struct leases *leases;
 };
@@ -44,7 +46,7 @@ uint64_t opens_doubtful(struct layer *layer);
 uint64_t opens_closed(struct outbox *outbox);
 enum err opens_begin(struct outbox *outbox, unsigned cell, uint64_t epoch, uint64_t *ret_epoch,
                      uint64_t *ret_last, struct error *error);
-enum err opens_open(struct outbox *outbox, unsigned cell, uint64_t epoch, bool keep,
+enum err opens_open(struct outbox *outbox, unsigned cell, uint64_t epoch, uint64_t n, bool keep,
                     uint32_t incarnations, struct error *error);
 
 #endif

@@ -24,7 +24,9 @@ struct refresh {
     struct spread_entry *entry;
     uint64_t cells; /* asked */
     uint64_t answered;
-    uint64_t absent; /* have no piece of it */
+    uint64_t absent;                    /* have no piece of it */
+    uint64_t frozen;                    /* have one that takes no writes */
+    uint64_t reserved_for[LIMIT_CELLS]; /* versions of the map; 0 = there is no such thing */
     unsigned left;
     bool is_starting;
     int64_t began_ms;
@@ -153,6 +155,10 @@ static void take_reply(struct refresh *refresh, unsigned cell, const struct redi
         else
             take_no_map(entry);
     }
+    if (is_there && slice_equal(reply_text_at(record, 0), SLICE("R")))
+        refresh->reserved_for[cell] = reply_number_at(record, 2);
+    if (is_there && slice_equal(reply_text_at(record, 0), SLICE("F")))
+        refresh->frozen |= map_bit(cell);
     /* A piece that is not there is being made, or was drained, or lost: home knows. */
     if (is_there && is_spread(reply_text_at(record, 0))) {
         take_part(refresh, cell, record);
@@ -160,6 +166,32 @@ static void take_reply(struct refresh *refresh, unsigned cell, const struct redi
     } else {
         refresh->absent |= map_bit(cell);
     }
+}
+
+/* Of cells that join: those that are reserved by this very map have counted nothing yet. One that
+ * is frozen has been there before, and home has its counts; others serve, or were lost. */
+static void look_at_joining(struct refresh *refresh)
+{
+    struct spread_entry *entry = refresh->entry;
+    entry->reserved = 0;
+    if (!entry->has_map || entry->map.change != MAP_JOIN)
+        return;
+    for (uint64_t joining = entry->map.slices; joining != 0; joining &= joining - 1) {
+        unsigned cell = (unsigned)__builtin_ctzll(joining);
+        if (refresh->reserved_for[cell] == entry->map.version)
+            entry->reserved |= map_bit(cell);
+    }
+    refresh->answered |= entry->reserved;
+    refresh->answered &= ~(refresh->frozen & entry->map.slices);
+}
+
+/* A shard was lost. What stands in its place, and in the others, may be of the past: home may have
+ * the same counts. */
+static void look_at_dissolving(struct refresh *refresh)
+{
+    const struct spread_entry *entry = refresh->entry;
+    if (entry->has_map && entry->map.change == MAP_DISSOLVE)
+        refresh->answered = 0;
 }
 
 /* ---- asking ---- */
@@ -175,6 +207,8 @@ static void finish(struct refresh *refresh)
             spread_ops_add(&entry->for_next, op);
         entry->wants_refresh = true;
     } else {
+        look_at_joining(refresh);
+        look_at_dissolving(refresh);
         entry->missing = entry->has_map ? entry->map.cells & ~refresh->answered : 0;
         entry->asked_ns = refresh->began_ns;
         entry->as_of_ms = refresh->began_ms;

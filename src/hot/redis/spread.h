@@ -39,6 +39,7 @@ struct spreads;
 /* What a piece has counted. */
 struct spread_part {
     bool is_known;
+    bool is_frozen;       /* takes no writes: of one that joins, what an earlier end has left */
     uint32_t incarnation; /* of what it is a piece of: an earlier life's do not count */
     int64_t as_of_ms;
     struct number value;
@@ -77,6 +78,7 @@ struct spread_entry {
     struct spread_sum sum;
     bool has_sum;      /* and no part has changed since */
     uint64_t missing;  /* cells that did not answer the last time */
+    uint64_t reserved; /* cells whose piece is just being made, and serves nothing yet */
     int64_t as_of_ms;  /* the last time that all were asked */
     uint64_t asked_ns; /* the same, monotonic; 0 = never */
 
@@ -155,8 +157,9 @@ void spreads_note_counts(struct layer *layer, const struct op *op, unsigned cell
 void spreads_cell_opened(struct layer *layer, unsigned cell);
 
 /* Before a cell is opened without its data: pieces elsewhere of what has its home there are given
- * up. ERR_BUSY until the store has what they have written. The relay's thread. */
-enum err spreads_release(struct layer *layer, unsigned home);
+ * up. ERR_BUSY until the store has what they have written. `opening_since`: when this opening was
+ * begun. The relay's thread. */
+enum err spreads_release(struct layer *layer, unsigned home, uint64_t opening_since);
 
 /* A read that the sum of the pieces answers. Any thread. */
 bool spread_sum_will_do(const struct op *op);

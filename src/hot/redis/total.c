@@ -61,8 +61,8 @@ void total_forget(struct spread_entry *entry)
 /* A piece that is just being made has nothing. */
 static uint64_t cells_that_count(const struct spread_entry *entry)
 {
-    uint64_t joining = entry->map.change == MAP_JOIN ? entry->map.slices : 0;
-    return entry->map.cells & ~joining;
+    uint64_t reserved = entry->map.change == MAP_JOIN ? entry->reserved & entry->map.slices : 0;
+    return entry->map.cells & ~reserved;
 }
 
 static void add_part(struct spread_sum *sum, const struct spread_entry *entry,

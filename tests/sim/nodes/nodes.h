@@ -5,6 +5,7 @@
 #ifndef NODES_H
 #define NODES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -17,6 +18,7 @@
 #define USERS    12u
 #define SLICES   2u /* of an item; a user's is user % SLICES */
 #define COUNTERS 3u
+#define THINGS   (ITEMS + COUNTERS) /* items first */
 #define NODES    3u
 
 enum { HELD_NONE, HELD_LIKE, HELD_DISLIKE };
@@ -58,9 +60,19 @@ static inline unsigned slice_of_user(unsigned user)
     return user % SLICES;
 }
 
-static inline unsigned home_of(unsigned item)
+static inline bool is_item(unsigned thing)
 {
-    return item % CELLS;
+    return thing < ITEMS;
+}
+
+static inline unsigned home_of(unsigned thing)
+{
+    return (is_item(thing) ? thing : thing - ITEMS) % CELLS;
+}
+
+static inline struct name name_of_thing(unsigned thing)
+{
+    return is_item(thing) ? name_of('i', thing) : name_of('c', thing - ITEMS);
 }
 
 /* Bugs that can be put in, to see that the simulator finds them. */
@@ -84,9 +96,34 @@ enum nodes_bug {
     NODES_BUG_NO_OTHERS,       /* the log does not say that somebody else has appended */
     NODES_BUG_NO_ENDED,        /* a cell that was opened elsewhere stays open */
     NODES_BUG_NO_GIVEN,        /* the store does not say which epochs it has given */
+    /* of the hand-over */
+    NODES_BUG_MADE_AGAIN,     /* a piece that was lost is made again, empty */
+    NODES_BUG_SERVE_EARLY,    /* a cell serves before home's map names it */
+    NODES_BUG_COPY_RELEASED,  /* slices are copied once more from where they were released */
+    NODES_BUG_COPY_REOPENED,  /* and adopted though their source has been reopened */
+    NODES_BUG_FORGET_MAP,     /* a home that lost its maps is opened while its pieces serve */
+    NODES_BUG_NO_WAIT_HOME,   /* what home's map says is done before the log has it */
+    NODES_BUG_SHARD_IS_ZERO,  /* a shard that is missing has counted nothing */
+    NODES_BUG_STOP_AT_ONCE,   /* counts go home before the log has that they were stopped */
+    NODES_BUG_DISSOLVE_EARLY, /* a whole is loaded before the store has what its pieces wrote */
+    NODES_BUG_ADOPT_AGAIN,    /* a cell that was opened anew adopts what was given up */
+    NODES_BUG_OLD_RELEASE,    /* pieces were given up for an opening that another node has ended */
+    NODES_BUG_WIPE_UNSAID,    /* a piece that was given up comes back with a replica of its cell */
+    NODES_BUG_HOME_LACKS,     /* home's map gives it what it has forgotten to have adopted */
+    NODES_BUG_ERASE_UNSAID,   /* a piece that was erased comes back with a replica of its cell */
+    NODES_BUG_NO_DEBT,        /* the same, and the cell was being opened when it was given up */
     NODES_BUG_COUNT,
+    NODES_ONLY_MOVES, /* no bug: every seed is one of moves */
 };
 
+#define NODES_BUG_OF_MOVES NODES_BUG_MADE_AGAIN /* and those behind it */
+
 const char *nodes_bug_name(enum nodes_bug bug);
+
+/* Then all that happens has to do with moves. */
+static inline bool nodes_bug_is_of_moves(enum nodes_bug bug)
+{
+    return bug >= NODES_BUG_OF_MOVES || bug == NODES_BUG_NO_AFTER || bug == NODES_BUG_MOVE_AT_ONCE;
+}
 
 #endif

@@ -22,8 +22,9 @@ struct intent {
     unsigned node;
     unsigned life;
     uint64_t call;
-    unsigned cell;  /* where it was sent */
-    uint64_t epoch; /* of the cell then */
+    unsigned cell;          /* where it was sent, */
+    enum place_known known; /* and what the node knew of that */
+    uint64_t epoch;         /* of the cell then */
     uint64_t ticket;
     bool may_be_done; /* some try of it has an unknown end */
 };

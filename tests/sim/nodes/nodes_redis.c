@@ -15,6 +15,7 @@ struct redis_outbox {
     unsigned node;
     uint64_t dirty;
     uint64_t closed;
+    struct release releases[CELLS];
 };
 
 /* --- cells --- */
@@ -24,21 +25,13 @@ static struct redis_server *server_of(struct redis_model *model, unsigned cell)
     return &model->servers[model->server_of[cell]];
 }
 
-/* A cell in the process that somebody talks to. */
-struct place {
-    struct cell_data *data;
-    unsigned run;
-    bool down;
-    bool is_ghost;
-};
-
 static struct place real_place(struct redis_model *model, unsigned cell)
 {
     const struct redis_server *server = server_of(model, cell);
     return (struct place){&model->cells[cell], server->run, server->down, false};
 }
 
-static struct place place_of(struct redis_model *model, unsigned node, unsigned cell)
+struct place redis_place(struct redis_model *model, unsigned node, unsigned cell)
 {
     struct redis_ghost *ghost = &model->ghosts[model->server_of[cell]];
     if (ghost->nodes >> node & 1 && ghost->had >> cell & 1)
@@ -46,48 +39,66 @@ static struct place place_of(struct redis_model *model, unsigned node, unsigned 
     return real_place(model, cell);
 }
 
-static bool is_open_at(const struct redis_model *model, struct place place)
+bool redis_is_open(const struct redis_model *model, struct place place)
 {
-    return place.data->exists && place.data->open &&
+    return place.data->state == CELL_OPEN &&
            (place.data->run == place.run || model->bug == NODES_BUG_NO_EPOCH);
 }
 
-static bool is_open(struct redis_model *model, unsigned cell)
+bool redis_is_known(const struct redis_model *model, struct place place)
 {
-    return is_open_at(model, real_place(model, cell));
+    return place.data->state == CELL_OPENING || redis_is_open(model, place);
+}
+
+uint64_t redis_sequence(const struct cell_data *data)
+{
+    return sequence_of(data->epoch, data->state == CELL_OPEN ? data->n : 0);
+}
+
+uint64_t redis_sequence_with_debt(struct redis_model *model, struct cell_data *data)
+{
+    if (data->state == CELL_OPEN || model->bug == NODES_BUG_NO_DEBT)
+        return redis_sequence(data);
+    data->owes = true;
+    return sequence_of(data->epoch, 1);
+}
+
+struct cell_data *redis_served(struct redis_model *model, unsigned cell)
+{
+    struct place place = real_place(model, cell);
+    return !place.down && redis_is_open(model, place) ? place.data : NULL;
 }
 
 uint64_t redis_epoch(struct redis_model *model, unsigned node, unsigned cell)
 {
-    return place_of(model, node, cell).data->epoch;
+    return redis_place(model, node, cell).data->epoch;
 }
 
-static void append_to(struct redis_model *model, struct cell_data *data, unsigned cell,
-                      const struct event *event)
+bool redis_append(struct redis_model *model, unsigned node, struct cell_data *data, unsigned cell,
+                  const struct event *events, size_t count)
 {
-    assert(data->entry_count < OUTBOX_ROOM);
-    data->n++;
+    if (data->entry_count == OUTBOX_ROOM)
+        return false;
+    data->n += count;
     data->last = sequence_of(data->epoch, data->n);
     struct section section;
     section_init(&section);
-    section_event(&section, event);
+    for (size_t i = 0; i < count; i++)
+        section_event(&section, &events[i]);
     struct cell_entry *entry = &data->entries[data->entry_count++];
     char header[SECTION_HEADER_MAX];
-    size_t size = section_header(&section, cell, data->last, *model->now_ms, header);
+    size_t size = section_header(&section, cell, data->last - count + 1, *model->now_ms, header);
     assert(size + section.body.size <= SECTION_BYTES);
     memcpy(entry->bytes, header, size);
     memcpy(entry->bytes + size, section.body.data, section.body.size);
     entry->size = size + section.body.size;
     entry->last = data->last;
     section_done(&section);
+    model->outboxes[node]->dirty |= UINT64_C(1) << cell;
+    return true;
 }
 
-static void append_event(struct redis_model *model, unsigned cell, const struct event *event)
-{
-    append_to(model, &model->cells[cell], cell, event);
-}
-
-static void note_closed(struct redis_model *model, unsigned node, unsigned cell)
+void redis_note_closed(struct redis_model *model, unsigned node, unsigned cell)
 {
     struct redis_outbox *outbox = model->outboxes[node];
     outbox->closed |= UINT64_C(1) << cell;
@@ -99,20 +110,41 @@ static bool is_same_call(const struct caller *a, const struct caller *b)
     return a->node == b->node && a->life == b->life && a->call == b->call && a->call != 0;
 }
 
-/* Can the piece be worked on? Else what the caller is told. */
-static bool find_piece(struct redis_model *model, const struct caller *from, unsigned number,
-                       struct cell_data **ret_cell, struct piece **ret_piece, struct reply *reply)
+/* As run.lua: can it be done here? Else what the caller is told. */
+static enum answer refusal(const struct redis_model *model, struct record *record,
+                           enum place_known known, unsigned thing, unsigned slice)
+{
+    bool is_spread = record->type == 'C' || record->type == 'S';
+    if (record->type == 0 && known == KNOWN_PIECE)
+        return ANSWER_MOVED;
+    if (record->type == 0 && model->bug == NODES_BUG_MISSING_IS_ZERO) {
+        *record = (struct record){.type = is_item(thing) ? 's' : 'c'};
+        memset(record->own, '1', SLICES);
+        return ANSWER_DONE;
+    }
+    if (record->type == 0)
+        return ANSWER_COLD;
+    if (record->type == 'F' || (is_spread && known == KNOWN_NOT_SPREAD) ||
+        (!is_spread && known == KNOWN_PIECE))
+        return ANSWER_MOVED;
+    if (!is_item(thing) || record->own[slice] == '1')
+        return ANSWER_DONE;
+    return record->own[slice] == '0' ? ANSWER_COLD : ANSWER_MOVED;
+}
+
+static bool find_record(struct redis_model *model, const struct caller *from,
+                        enum place_known known, unsigned thing, unsigned slice,
+                        struct cell_data **ret_cell, struct reply *reply)
 {
     unsigned cell = from->cell;
-    struct place place = place_of(model, from->node, cell);
+    struct place place = redis_place(model, from->node, cell);
     struct cell_data *data = place.data;
-    struct piece *piece = &data->pieces[number];
     *reply = (struct reply){.answer = ANSWER_DOWN};
     if (place.down)
         return false;
     reply->answer = ANSWER_CLOSED;
-    if (!is_open_at(model, place)) {
-        note_closed(model, from->node, cell);
+    if (!redis_is_open(model, place)) {
+        redis_note_closed(model, from->node, cell);
         return false;
     }
     if (is_same_call(&data->calls[from->node].from, from) && model->bug != NODES_BUG_NO_CALLS) {
@@ -122,29 +154,23 @@ static bool find_piece(struct redis_model *model, const struct caller *from, uns
     reply->answer = ANSWER_UNKNOWN;
     if (from->is_again && from->epoch != data->epoch && model->bug != NODES_BUG_NO_CALL_EPOCH)
         return false;
-    reply->answer = ANSWER_MOVED;
-    if (model->owner[number] != cell || piece->frozen)
+    reply->answer = refusal(model, &data->records[thing], known, thing, slice);
+    if (reply->answer != ANSWER_DONE)
         return false;
-    reply->answer = ANSWER_COLD;
-    if (!piece->loaded && model->bug != NODES_BUG_MISSING_IS_ZERO)
-        return false;
-    piece->loaded = true;
     reply->answer = ANSWER_FULL;
-    if (data->entry_count + 2 > OUTBOX_ROOM)
+    if (data->entry_count + 4 > OUTBOX_ROOM)
         return false;
     *ret_cell = data;
-    *ret_piece = piece;
     return true;
 }
 
 static void finish(struct redis_model *model, const struct caller *from, struct cell_data *data,
-                   struct piece *piece, struct reply *reply)
+                   struct record *record, struct reply *reply)
 {
     reply->answer = ANSWER_DONE;
     reply->sequence = data->last;
     if (reply->changed) {
-        piece->sequence = data->last;
-        model->outboxes[from->node]->dirty |= UINT64_C(1) << from->cell;
+        record->written = data->last;
         model->ghost_writes += data != &model->cells[from->cell];
     }
     if (from->call == 0)
@@ -153,189 +179,133 @@ static void finish(struct redis_model *model, const struct caller *from, struct 
     data->calls[from->node].reply = *reply;
 }
 
-struct reply redis_react(struct redis_model *model, struct caller from, unsigned item,
-                         unsigned user, unsigned wanted)
+struct reply redis_react(struct redis_model *model, struct caller from, enum place_known known,
+                         unsigned item, unsigned user, unsigned wanted)
 {
     struct cell_data *data;
-    struct piece *piece;
     struct reply reply;
-    if (!find_piece(model, &from, piece_of_item(item, slice_of_user(user)), &data, &piece, &reply))
+    if (!find_record(model, &from, known, item, slice_of_user(user), &data, &reply))
         return reply;
-    reply.changed = piece->held[user] != wanted;
+    struct record *record = &data->records[item];
+    unsigned before = record->held[user];
+    reply.changed = before != wanted;
     /* What changes nothing is as old as anything that is read there; nothing is promised of it. */
-    if (!reply.changed && place_of(model, from.node, from.cell).is_ghost)
+    if (!reply.changed && redis_place(model, from.node, from.cell).is_ghost)
         return (struct reply){.answer = ANSWER_DOWN};
     if (reply.changed) {
         struct name id = name_of('i', item);
         struct name name = name_of('u', user);
-        append_to(model, data, from.cell,
-                  &(struct event){.type = EVENT_REACT,
-                                  .id = slice_of(id.text),
-                                  .user = slice_of(name.text),
-                                  .user_number = EVENT_NO_NUMBER,
-                                  .before = held_name(piece->held[user]),
-                                  .after = held_name(wanted)});
-        piece->held[user] = (uint8_t)wanted;
+        struct event event = {.type = EVENT_REACT,
+                              .id = slice_of(id.text),
+                              .user = slice_of(name.text),
+                              .user_number = EVENT_NO_NUMBER,
+                              .before = held_name(before),
+                              .after = held_name(wanted)};
+        redis_append(model, from.node, data, from.cell, &event, 1);
+        record->counts[before]--;
+        record->counts[wanted]++;
+        record->held[user] = (uint8_t)wanted;
     }
-    finish(model, &from, data, piece, &reply);
+    finish(model, &from, data, record, &reply);
     return reply;
 }
 
-struct reply redis_add(struct redis_model *model, struct caller from, unsigned counter,
-                       int64_t amount)
+struct reply redis_add(struct redis_model *model, struct caller from, enum place_known known,
+                       unsigned counter, int64_t amount)
 {
     struct cell_data *data;
-    struct piece *piece;
     struct reply reply;
-    if (!find_piece(model, &from, piece_of_counter(counter), &data, &piece, &reply))
+    if (!find_record(model, &from, known, ITEMS + counter, 0, &data, &reply))
         return reply;
+    struct record *record = &data->records[ITEMS + counter];
     struct name id = name_of('c', counter);
-    append_to(
-        model, data, from.cell,
-        &(struct event){.type = EVENT_ADD, .id = slice_of(id.text), .amount = number_of(amount)});
-    piece->value += amount;
+    struct event event = {.type = EVENT_ADD, .id = slice_of(id.text), .amount = number_of(amount)};
+    redis_append(model, from.node, data, from.cell, &event, 1);
+    record->value += amount;
     reply.changed = true;
-    finish(model, &from, data, piece, &reply);
+    finish(model, &from, data, record, &reply);
     return reply;
 }
 
-/* --- loading, dropping, moving --- */
+/* --- loading, dropping --- */
 
-uint64_t redis_begin_load(struct redis_model *model, unsigned piece, unsigned *ret_cell)
+static bool is_wanted(const struct record *record, unsigned slice)
 {
-    unsigned cell = model->owner[piece];
-    *ret_cell = cell;
-    if (server_of(model, cell)->down || !is_open(model, cell) ||
-        model->cells[cell].pieces[piece].loaded || model->cells[cell].pieces[piece].frozen)
+    if (slice == WHOLE)
+        return record->type == 0;
+    return (record->type == 's' || record->type == 'S') && record->own[slice] == '0';
+}
+
+uint64_t redis_begin_load(struct redis_model *model, unsigned cell, unsigned thing, unsigned slice)
+{
+    struct cell_data *data = redis_served(model, cell);
+    if (!data || !is_wanted(&data->records[thing], slice))
         return 0;
-    return model->cells[cell].pieces[piece].token = ++model->tokens;
+    struct record *record = &data->records[thing];
+    uint64_t *token = slice == WHOLE ? &record->token : &record->slice_tokens[slice];
+    return *token = ++model->tokens;
 }
 
-static void fill_in(struct piece *piece, unsigned number, const struct store_rows *rows)
+static void fill_slice(struct record *record, unsigned item, unsigned slice,
+                       const struct store_rows *rows)
 {
-    if (number >= ITEMS * SLICES) {
-        piece->value = rows->values[number - ITEMS * SLICES];
-        return;
-    }
-    for (unsigned user = 0; user < USERS; user++) {
-        bool is_here = slice_of_user(user) == number % SLICES;
-        piece->held[user] = is_here ? rows->held[number / SLICES][user] : HELD_NONE;
-    }
+    for (unsigned user = slice; user < USERS; user += SLICES)
+        record->held[user] = rows->held[item][user];
+    record->own[slice] = '1';
 }
 
-void redis_load(struct redis_model *model, unsigned cell, unsigned piece, uint64_t token,
-                const struct store_rows *rows)
+/* A large item comes without its members: they are loaded slice by slice. */
+static void fill_in(struct redis_model *model, struct record *record, unsigned thing,
+                    const struct store_rows *rows)
 {
-    struct cell_data *data = &model->cells[cell];
-    struct piece *to = &data->pieces[piece];
-    if (server_of(model, cell)->down || !is_open(model, cell))
+    *record = (struct record){.type = is_item(thing) ? 's' : 'c'};
+    if (!is_item(thing)) {
+        record->value = rows->values[thing - ITEMS];
         return;
-    if (model->bug != NODES_BUG_NO_TOKEN && (to->token != token || to->loaded))
+    }
+    for (unsigned user = 0; user < USERS; user++)
+        record->counts[rows->held[thing][user]]++;
+    memset(record->own, '0', SLICES);
+    if (sim_rng_chance(model->rng, 500))
+        for (unsigned slice = 0; slice < SLICES; slice++)
+            fill_slice(record, thing, slice, rows);
+}
+
+void redis_load(struct redis_model *model, unsigned cell, unsigned thing, unsigned slice,
+                uint64_t token, const struct store_rows *rows)
+{
+    struct cell_data *data = redis_served(model, cell);
+    if (!data)
         return;
-    if (model->owner[piece] != cell || to->frozen)
+    struct record *to = &data->records[thing];
+    uint64_t *holder = slice == WHOLE ? &to->token : &to->slice_tokens[slice];
+    bool is_late = !is_wanted(to, slice) || *holder != token;
+    bool may_be_late = model->bug == NODES_BUG_NO_TOKEN && slice == WHOLE && !to->has_map &&
+                       (to->type == 's' || to->type == 'c');
+    if (is_late && !may_be_late)
         return;
-    to->token = 0;
+    *holder = 0;
     if (rows->mark.sequences[cell] < data->need && model->bug != NODES_BUG_NO_NEED)
         return;
-    fill_in(to, piece, rows);
-    to->loaded = true;
-    to->sequence = 0;
+    if (slice == WHOLE)
+        fill_in(model, to, thing, rows);
+    else
+        fill_slice(to, thing, slice, rows);
 }
 
-void redis_drop(struct redis_model *model, unsigned piece, const uint64_t saved[LIMIT_CELLS])
+void redis_drop(struct redis_model *model, unsigned thing)
 {
-    unsigned cell = model->owner[piece];
-    struct cell_data *data = &model->cells[cell];
-    struct piece *from = &data->pieces[piece];
-    if (server_of(model, cell)->down || !is_open(model, cell) || !from->loaded || from->frozen)
+    unsigned cell = home_of(thing);
+    struct cell_data *data = redis_served(model, cell);
+    if (!data)
         return;
-    if (from->sequence > saved[cell] && model->bug != NODES_BUG_DROP_UNSAVED)
+    struct record *record = &data->records[thing];
+    bool is_whole = (record->type == 's' || record->type == 'c') && !record->has_map;
+    if (!is_whole || (record->written > model->saved[cell] && model->bug != NODES_BUG_DROP_UNSAVED))
         return;
-    if (from->sequence > data->need && model->bug != NODES_BUG_DROP_UNSAVED)
-        data->need = from->sequence;
-    *from = (struct piece){.loaded = false};
-}
-
-static bool can_move(struct redis_model *model, unsigned from, unsigned to)
-{
-    return from != to && !server_of(model, from)->down && !server_of(model, to)->down &&
-           is_open(model, from) && is_open(model, to);
-}
-
-static void append_after(struct redis_model *model, unsigned cell, struct name id, unsigned origin)
-{
-    append_event(model, cell,
-                 &(struct event){.type = EVENT_AFTER,
-                                 .id = slice_of(id.text),
-                                 .after_origin = origin,
-                                 .after_sequence = model->cells[origin].last});
-}
-
-void redis_begin_move(struct redis_model *model, unsigned piece, unsigned to)
-{
-    struct move *move = &model->moves[sim_rng_below(model->rng, MOVES)];
-    unsigned from = model->owner[piece];
-    struct cell_data *source = &model->cells[from];
-    struct cell_data *target = &model->cells[to];
-    if (move->is_active || source->pieces[piece].frozen || !can_move(model, from, to) ||
-        target->entry_count + 2 > OUTBOX_ROOM || source->entry_count + 2 > OUTBOX_ROOM)
-        return;
-    struct name id = name_of('i', piece / SLICES);
-    append_after(model, from, id, from);
-    if (model->bug != NODES_BUG_NO_AFTER)
-        append_after(model, to, id, from);
-    source->pieces[piece].frozen = true;
-    source->pieces[piece].token = 0;
-    if (target->last > target->need)
-        target->need = target->last;
-    *move = (struct move){.is_active = true,
-                          .piece = piece,
-                          .to = to,
-                          .from_epoch = source->epoch,
-                          .to_epoch = target->epoch,
-                          .note = source->last,
-                          .after = target->last};
-}
-
-static void end_move(struct redis_model *model, struct move *move)
-{
-    struct cell_data *source = &model->cells[model->owner[move->piece]];
-    struct piece *from = &source->pieces[move->piece];
-    struct piece *to = &model->cells[move->to].pieces[move->piece];
-    *to = *from;
-    to->frozen = false;
-    to->sequence = move->after;
-    *from = (struct piece){.loaded = false};
-    model->owner[move->piece] = move->to;
-    move->is_active = false;
-}
-
-/* The log has the note of the source: so it was no process that had been replaced before. */
-static bool may_end(const struct redis_model *model, const struct move *move,
-                    const struct cell_data *source, const struct cell_data *target)
-{
-    if (model->bug == NODES_BUG_MOVE_AT_ONCE)
-        return true;
-    return source->relayed >= move->note && target->relayed >= move->after;
-}
-
-void redis_go_on_moving(struct redis_model *model)
-{
-    struct move *move = &model->moves[sim_rng_below(model->rng, MOVES)];
-    unsigned from = model->owner[move->piece];
-    struct cell_data *source = &model->cells[from];
-    struct cell_data *target = &model->cells[move->to];
-    if (!move->is_active || server_of(model, from)->down || !is_open(model, from))
-        return;
-    bool is_possible = can_move(model, from, move->to) || !sim_rng_chance(model->rng, 50);
-    if (!is_possible || source->epoch != move->from_epoch || target->epoch != move->to_epoch) {
-        source->pieces[move->piece].frozen = false;
-        move->is_active = false;
-    } else if (!can_move(model, from, move->to)) {
-        return;
-    } else if (may_end(model, move, source, target)) {
-        end_move(model, move);
-    }
+    if (record->written > data->need && model->bug != NODES_BUG_DROP_UNSAVED)
+        data->need = record->written;
+    *record = (struct record){.type = 0};
 }
 
 /* --- what happens to the servers --- */
@@ -370,7 +340,7 @@ void redis_restart_empty(struct redis_model *model, unsigned server)
 {
     for (unsigned cell = 0; cell < CELLS; cell++)
         if (model->server_of[cell] == server)
-            model->cells[cell] = model->replicas[cell] = (struct cell_data){.exists = false};
+            model->cells[cell] = model->replicas[cell] = (struct cell_data){.state = CELL_NOTHING};
     model->servers[server] = (struct redis_server){.run = ++model->runs};
 }
 
@@ -400,11 +370,11 @@ static uint64_t outbox_leased(struct outbox *base)
     struct redis_model *model = outbox->model;
     uint64_t leased = 0;
     for (unsigned cell = 0; cell < CELLS; cell++) {
-        struct place place = place_of(model, outbox->node, cell);
+        struct place place = redis_place(model, outbox->node, cell);
         struct cell_data *data = place.data;
-        if (!place.down && !is_open_at(model, place))
-            note_closed(model, outbox->node, cell); /* whoever looks at a cell sees that */
-        if (place.down || !data->exists)
+        if (!place.down && !redis_is_open(model, place))
+            redis_note_closed(model, outbox->node, cell); /* whoever looks at a cell sees that */
+        if (place.down || data->state == CELL_NOTHING)
             continue;
         bool is_ours = data->lease == outbox->node + 1;
         if (!is_ours && data->lease != 0 && *model->now_ms - data->lease_ms < LEASE_MS)
@@ -429,7 +399,7 @@ static enum err outbox_read(struct outbox *base, uint64_t cells, const uint64_t 
     struct redis_model *model = outbox_of(base)->model;
     bool has_answered = false;
     for (unsigned cell = 0; cell < CELLS; cell++) {
-        struct place place = place_of(model, outbox_of(base)->node, cell);
+        struct place place = redis_place(model, outbox_of(base)->node, cell);
         const struct cell_data *data = place.data;
         if (!(cells >> cell & 1) || place.down)
             continue;
@@ -467,6 +437,11 @@ static bool is_stale(const struct cell_data *data, uint64_t sequence)
     return sequence_epoch(data->last) != sequence_epoch(sequence) || sequence > data->last;
 }
 
+static bool has_gone_back(const struct cell_data *data, uint64_t sequence)
+{
+    return sequence_epoch(data->last) == sequence_epoch(sequence) && sequence > data->last;
+}
+
 static enum err outbox_relayed(struct outbox *base, uint64_t cells,
                                const uint64_t sequences[LIMIT_CELLS],
                                const uint64_t openings[LIMIT_CELLS], uint64_t *ret_told,
@@ -475,16 +450,20 @@ static enum err outbox_relayed(struct outbox *base, uint64_t cells,
     struct redis_model *model = outbox_of(base)->model;
     *ret_told = *ret_stale = 0;
     for (unsigned cell = 0; cell < CELLS; cell++) {
-        struct place place = place_of(model, outbox_of(base)->node, cell);
+        struct place place = redis_place(model, outbox_of(base)->node, cell);
         struct cell_data *data = place.data;
         if (!(cells >> cell & 1) || place.down)
             continue;
         *ret_told |= UINT64_C(1) << cell;
-        bool is_another = openings[cell] > 0 && (data->open || data->epoch != openings[cell]);
-        if ((is_another || is_stale(data, sequences[cell])) && model->bug != NODES_BUG_NO_STALE)
+        bool is_another =
+            openings[cell] > 0 && (data->state != CELL_OPENING || data->epoch != openings[cell]);
+        if ((is_another || is_stale(data, sequences[cell])) && model->bug != NODES_BUG_NO_STALE) {
             *ret_stale |= UINT64_C(1) << cell;
-        else
+            if (!is_another && data->state == CELL_OPEN && has_gone_back(data, sequences[cell]))
+                data->state = CELL_LOST;
+        } else {
             let_go(data, sequences[cell]);
+        }
     }
     return *ret_told ? ERR_OK : down(error);
 }
@@ -495,13 +474,13 @@ static enum err outbox_saved(struct outbox *base, uint64_t cells,
     struct redis_model *model = outbox_of(base)->model;
     bool has_answered = false;
     for (unsigned cell = 0; cell < CELLS; cell++) {
-        struct place place = place_of(model, outbox_of(base)->node, cell);
+        struct place place = redis_place(model, outbox_of(base)->node, cell);
         if (!(cells >> cell & 1) || place.down)
             continue;
         has_answered = true;
         bool is_behind = sequence_of(place.data->epoch, place.data->n) < sequences[cell];
-        if (place.data->open && is_behind && model->bug != NODES_BUG_NO_ENDED)
-            place.data->open = false;
+        if (place.data->state == CELL_OPEN && is_behind && model->bug != NODES_BUG_NO_ENDED)
+            place.data->state = CELL_LOST;
     }
     return has_answered ? ERR_OK : down(error);
 }
@@ -516,13 +495,13 @@ static enum err outbox_progress(struct outbox *base, uint64_t cells,
     for (unsigned cell = 0; cell < CELLS; cell++) {
         if (!(cells >> cell & 1))
             continue;
-        struct place place = place_of(model, outbox_of(base)->node, cell);
+        struct place place = redis_place(model, outbox_of(base)->node, cell);
         ret_sequences[cell] = 0;
         if (place.down)
             continue;
         has_answered = true;
         ret_sequences[cell] = place.data->relayed;
-        if (!place.data->open)
+        if (place.data->state == CELL_OPENING)
             *ret_opening |= UINT64_C(1) << cell;
     }
     return has_answered ? ERR_OK : down(error);
@@ -532,7 +511,7 @@ static uint64_t outbox_closed(struct outbox *base)
 {
     struct redis_outbox *outbox = outbox_of(base);
     for (unsigned cell = 0; cell < CELLS; cell++)
-        if (is_open_at(outbox->model, place_of(outbox->model, outbox->node, cell)))
+        if (redis_is_open(outbox->model, redis_place(outbox->model, outbox->node, cell)))
             outbox->closed &= ~(UINT64_C(1) << cell);
     return outbox->closed;
 }
@@ -542,17 +521,21 @@ static enum err outbox_begin(struct outbox *base, unsigned cell, uint64_t epoch,
 {
     struct redis_outbox *outbox = outbox_of(base);
     struct redis_model *model = outbox->model;
-    struct place place = place_of(model, outbox->node, cell);
+    struct place place = redis_place(model, outbox->node, cell);
     struct cell_data *data = place.data;
     if (place.down)
         return down(error);
-    if (is_open_at(model, place))
+    if (redis_is_open(model, place))
         return error_set(error, ERR_EXISTS, "cell %u is open", cell);
-    if (data->exists && !data->open && data->opener != outbox->node + 1 &&
+    bool is_opening = data->state == CELL_OPENING;
+    if (is_opening && data->opener != outbox->node + 1 &&
         *model->now_ms - data->opener_ms < OPENER_MS)
         return error_set(error, ERR_BUSY, "another opens cell %u", cell);
-    data->exists = true;
-    data->open = false;
+    if (!is_opening) {
+        data->opening_since = ++model->openings;
+        data->owes = false;
+    }
+    data->state = CELL_OPENING;
     data->epoch = (data->epoch > epoch ? data->epoch : epoch) + 1;
     data->opener = outbox->node + 1;
     data->opener_ms = *model->now_ms;
@@ -562,35 +545,130 @@ static enum err outbox_begin(struct outbox *base, unsigned cell, uint64_t epoch,
     return ERR_OK;
 }
 
-static enum err outbox_open(struct outbox *base, unsigned cell, uint64_t epoch, bool keep,
-                            uint32_t incarnations, struct error *error)
+/* A note is written, so that a cell which comes back with the piece is behind the log. */
+static void wipe_record(struct redis_outbox *outbox, struct cell_data *data, unsigned cell,
+                        unsigned thing)
+{
+    data->records[thing] = (struct record){.type = 0};
+    struct name id = name_of_thing(thing);
+    struct event event = {.type = EVENT_AFTER, .id = slice_of(id.text), .after_origin = cell};
+    if (data->state == CELL_OPEN && outbox->model->bug != NODES_BUG_WIPE_UNSAID)
+        redis_append(outbox->model, outbox->node, data, cell, &event, 1);
+}
+
+/* ERR_BUSY: a piece is there again. */
+static enum err give_up_in(struct redis_outbox *outbox, unsigned home, unsigned cell, bool is_saved)
+{
+    struct place place = redis_place(outbox->model, outbox->node, cell);
+    struct cell_data *data = place.data;
+    if (place.down || !redis_is_known(outbox->model, place) ||
+        data->entry_count + COUNTERS + ITEMS > OUTBOX_ROOM)
+        return ERR_UNAVAILABLE;
+    for (unsigned thing = 0; thing < THINGS; thing++) {
+        const struct record *record = &data->records[thing];
+        if (!data->listed[thing] || home_of(thing) != home)
+            continue;
+        bool is_piece = record->is_piece || record->rv > 0;
+        bool looks_again = outbox->model->bug != NODES_BUG_WIPE_UNSAID &&
+                           outbox->model->bug != NODES_BUG_OLD_RELEASE;
+        if (is_saved && is_piece && looks_again)
+            return ERR_BUSY;
+        if (is_saved)
+            data->listed[thing] = is_piece;
+        else if (is_piece)
+            wipe_record(outbox, data, cell, thing);
+    }
+    if (!is_saved)
+        outbox->releases[home].sequences[cell] = redis_sequence_with_debt(outbox->model, data);
+    return ERR_OK;
+}
+
+static enum err give_all_up(struct redis_outbox *outbox, unsigned home, bool is_saved)
+{
+    enum err err = ERR_OK;
+    for (unsigned cell = 0; cell < CELLS && !err; cell++)
+        if (cell != home)
+            err = give_up_in(outbox, home, cell, is_saved);
+    return err;
+}
+
+enum err redis_are_saved(const struct redis_model *model, const uint64_t sequences[LIMIT_CELLS])
+{
+    enum err err = ERR_OK;
+    for (unsigned cell = 0; cell < CELLS; cell++) {
+        uint64_t saved = model->saved[cell];
+        if (sequences[cell] > 0 && sequence_epoch(saved) > sequence_epoch(sequences[cell]) &&
+            model->bug != NODES_BUG_WIPE_UNSAID)
+            return ERR_BUSY;
+        if (saved < sequences[cell])
+            err = ERR_COLD;
+    }
+    return err;
+}
+
+/* As spreads_release(): what is spread from here has pieces elsewhere, which nobody will find any
+ * more. */
+static bool release(struct redis_outbox *outbox, unsigned home)
+{
+    struct redis_model *model = outbox->model;
+    struct release *release = &outbox->releases[home];
+    uint64_t since = redis_place(model, outbox->node, home).data->opening_since;
+    if (release->opening_since != since && model->bug != NODES_BUG_OLD_RELEASE)
+        *release = (struct release){.opening_since = since, .patience_ms = 10000};
+    if (release->is_waiting && *model->now_ms - release->began_ms > release->patience_ms &&
+        model->bug != NODES_BUG_OLD_RELEASE) {
+        release->is_waiting = false;
+        release->patience_ms *= 2;
+    }
+    if (!release->is_waiting) {
+        if (give_all_up(outbox, home, false))
+            return false;
+        release->is_waiting = true;
+        release->began_ms = *model->now_ms;
+    }
+    enum err err = redis_are_saved(model, release->sequences);
+    if (err == ERR_COLD)
+        return false;
+    err = err ? err : give_all_up(outbox, home, true);
+    release->is_waiting = err == ERR_UNAVAILABLE;
+    return err == ERR_OK;
+}
+
+static enum err outbox_open(struct outbox *base, unsigned cell, uint64_t epoch, uint64_t n,
+                            bool keep, uint32_t incarnations, struct error *error)
 {
     (void)incarnations;
     struct redis_outbox *outbox = outbox_of(base);
     struct redis_model *model = outbox->model;
-    struct place place = place_of(model, outbox->node, cell);
+    struct place place = redis_place(model, outbox->node, cell);
     struct cell_data *data = place.data;
+    if (model->bug == NODES_BUG_ALWAYS_KEEP)
+        keep = true;
     if (place.down)
         return down(error);
-    if (!data->exists || data->open || data->epoch != epoch || data->opener != outbox->node + 1 ||
+    if (!keep && model->bug != NODES_BUG_FORGET_MAP && !release(outbox, cell))
+        return error_set(error, ERR_UNAVAILABLE, "pieces of cell %u are not given up", cell);
+    if (data->state != CELL_OPENING || data->epoch != epoch || data->opener != outbox->node + 1 ||
         data->opening_run != place.run)
         return error_set(error, ERR_BUSY, "cell %u was begun anew", cell);
     if (data->entry_count > 0)
         return error_set(error, ERR_EXISTS, "the outbox of cell %u is not empty", cell);
-    if (model->bug == NODES_BUG_ALWAYS_KEEP)
-        keep = true;
     if (!keep) {
-        memset(data->pieces, 0, sizeof(data->pieces));
+        memset(data->records, 0, sizeof(data->records));
+        memset(data->listed, 0, sizeof(data->listed));
         memset(data->calls, 0, sizeof(data->calls));
         data->need = sequence_of(epoch, 0);
     }
-    for (unsigned piece = 0; piece < PIECES; piece++)
-        data->pieces[piece].frozen = false; /* moves of the old epoch are given up */
-    data->open = true;
-    data->n = 0;
-    data->last = sequence_of(epoch, 0);
+    data->state = CELL_OPEN;
+    data->n = n;
+    data->last = sequence_of(epoch, n);
     data->relayed = data->last;
     data->run = place.run;
+    struct event event = {
+        .type = EVENT_AFTER, .id = slice_of(EVENT_EPOCH_ID), .after_origin = cell};
+    if (keep && data->owes)
+        redis_append(model, outbox->node, data, cell, &event, 1);
+    data->owes = false;
     model->opened++;
     model->kept += keep;
     return ERR_OK;
@@ -611,16 +689,14 @@ static const struct outbox_ops outbox_ops = {
 /* --- life --- */
 
 void redis_model_init(struct redis_model *model, struct sim_rng *rng, enum nodes_bug bug,
-                      int64_t *now_ms)
+                      int64_t *now_ms, const uint64_t *saved)
 {
-    *model = (struct redis_model){.rng = rng, .bug = bug, .now_ms = now_ms, .runs = SERVERS};
+    *model = (struct redis_model){
+        .rng = rng, .bug = bug, .now_ms = now_ms, .saved = saved, .runs = SERVERS};
     for (unsigned server = 0; server < SERVERS; server++)
         model->servers[server].run = server + 1;
     for (unsigned cell = 0; cell < CELLS; cell++)
         model->server_of[cell] = cell % SERVERS;
-    for (unsigned piece = 0; piece < PIECES; piece++)
-        model->owner[piece] =
-            piece < ITEMS * SLICES ? home_of(piece / SLICES) : (piece - ITEMS * SLICES) % CELLS;
     for (unsigned node = 0; node < NODES; node++) {
         model->outboxes[node] = memory_take_zeroed(sizeof(struct redis_outbox));
         *model->outboxes[node] =
@@ -638,6 +714,7 @@ struct outbox *redis_model_outbox(struct redis_model *model, unsigned node)
 {
     struct redis_outbox *outbox = model->outboxes[node];
     outbox->dirty = outbox->closed = 0;
+    memset(outbox->releases, 0, sizeof(outbox->releases));
     callback_set(&outbox->base.wake, NULL, NULL);
     return &outbox->base;
 }

@@ -9,11 +9,12 @@
 #define NODES_REDIS_H
 
 #include "core/outbox.h"
+#include "hot/redis/map.h"
 #include "sim/nodes/nodes.h"
 #include "sim/nodes/nodes_store.h"
 
 #define OUTBOX_ROOM   48u
-#define SECTION_BYTES 120u
+#define SECTION_BYTES 200u
 #define OPENER_MS     5000
 #define LEASE_MS      3000
 
@@ -50,32 +51,56 @@ struct reply {
     uint64_t sequence; /* of the event, or the last one of the cell */
 };
 
-/* A slice of an item, or a counter, in a cell. */
-struct piece {
-    bool loaded;
-    bool frozen;       /* it is moving */
-    uint64_t token;    /* who may load it; 0 = nobody */
-    uint64_t sequence; /* of its last event */
-    uint8_t held[USERS];
-    int64_t value;
+/* What a node knows of where it sends an op to, as run.lua has it. */
+enum place_known {
+    KNOWN_NOT_SPREAD = 'p',
+    KNOWN_HOME = 'h',
+    KNOWN_PIECE = 'a',
 };
-#define PIECES (ITEMS * SLICES + COUNTERS)
+
+/* The record of a thing in a cell: see src/hot/redis/README.md. `type` 0: there is none. */
+struct record {
+    char type;
+    bool is_piece;
+    bool has_map;
+    bool has_fo;
+    char own[SLICES];
+    char fo[SLICES];
+    uint8_t held[USERS];
+    int32_t counts[HELD_COUNT];
+    int64_t value;
+    struct map map;
+    uint64_t mv, rv, pv, av, fv, dv;
+    uint64_t fs, ds;  /* sequences */
+    uint64_t written; /* of the last event */
+    uint64_t token;   /* who may load it; 0 = nobody */
+    uint64_t slice_tokens[SLICES];
+    uint64_t put_version; /* members on their way, of this version of the map */
+    bool has_put[SLICES];
+    uint8_t put[USERS];
+};
+
+/* As lua/open.lua has it. A cell that is lost was open; it says nothing of itself until somebody
+ * begins to open it. */
+enum cell_state { CELL_NOTHING, CELL_OPEN, CELL_LOST, CELL_OPENING };
 
 struct cell_data {
-    bool exists;
-    bool open;
+    enum cell_state state;
     uint64_t epoch;
     uint64_t n;
     uint64_t last; /* sequence of the last event that the data has */
     uint64_t need; /* of the store, to be loaded from */
     unsigned run;
     unsigned opening_run;
+    uint64_t opening_since; /* its first begin: a number of its own */
+    bool owes;              /* an event, when it is open */
     unsigned opener;
     int64_t opener_ms;
     uint64_t relayed;
     unsigned lease; /* node + 1; 0 = free */
     int64_t lease_ms;
-    struct piece pieces[PIECES];
+    struct record records[THINGS];
+    bool listed[THINGS]; /* pieces of things with another home */
     struct cell_entry entries[OUTBOX_ROOM];
     size_t entry_count;
     struct {
@@ -98,31 +123,28 @@ struct redis_ghost {
     struct cell_data cells[CELLS];
 };
 
-/* Members on their way from one cell to another. */
-struct move {
-    bool is_active;
-    unsigned piece;
-    unsigned to;
-    uint64_t from_epoch;
-    uint64_t to_epoch;
-    uint64_t note;  /* sequence of the event that the source has written of it */
-    uint64_t after; /* and of the target's AFTER event */
+/* Before a home without its maps is opened its pieces are given up. */
+struct release {
+    bool is_waiting;
+    uint64_t opening_since;
+    int64_t began_ms;
+    int64_t patience_ms;
+    uint64_t sequences[LIMIT_CELLS];
 };
-#define MOVES 3u
 
 struct redis_outbox; /* a node's view */
 
 struct redis_model {
     struct sim_rng *rng;
     enum nodes_bug bug;
-    int64_t *now_ms; /* borrowed */
-    unsigned runs;   /* so many processes there were */
+    int64_t *now_ms;       /* borrowed */
+    const uint64_t *saved; /* borrowed: how far the store is, as nodes believe */
+    unsigned runs;         /* so many processes there were */
     uint64_t tokens;
+    uint64_t openings;
     struct redis_server servers[SERVERS];
     struct redis_ghost ghosts[SERVERS];
     unsigned server_of[CELLS];
-    unsigned owner[PIECES]; /* cell */
-    struct move moves[MOVES];
     struct cell_data cells[CELLS];
     struct cell_data replicas[CELLS];
     struct redis_outbox *outboxes[NODES]; /* owned */
@@ -132,43 +154,64 @@ struct redis_model {
 };
 
 void redis_model_init(struct redis_model *model, struct sim_rng *rng, enum nodes_bug bug,
-                      int64_t *now_ms);
+                      int64_t *now_ms, const uint64_t *saved);
 void redis_model_done(struct redis_model *model);
 
 struct outbox *redis_model_outbox(struct redis_model *model, unsigned node);
 
-static inline unsigned piece_of_item(unsigned item, unsigned slice)
-{
-    return item * SLICES + slice;
-}
+/* --- for nodes_pieces.c --- */
 
-static inline unsigned piece_of_counter(unsigned counter)
-{
-    return ITEMS * SLICES + counter;
-}
+/* A cell in the process that somebody talks to. */
+struct place {
+    struct cell_data *data;
+    unsigned run;
+    bool down;
+    bool is_ghost;
+};
+
+struct place redis_place(struct redis_model *model, unsigned node, unsigned cell);
+bool redis_is_open(const struct redis_model *model, struct place place);
+
+/* May it be asked what it has, and how far it is? One that is closed, and that nobody has begun to
+ * open, says nothing of itself. */
+bool redis_is_known(const struct redis_model *model, struct place place);
+
+/* How far it is: who waits for that in the log waits for all that it has. */
+uint64_t redis_sequence(const struct cell_data *data);
+
+/* The same, with what a cell that is being opened will say of what is given up there. */
+uint64_t redis_sequence_with_debt(struct redis_model *model, struct cell_data *data);
+
+/* The cell of the servers that count, open. NULL: it does not serve. */
+struct cell_data *redis_served(struct redis_model *model, unsigned cell);
+
+/* One entry of the outbox. False: there is no room. */
+bool redis_append(struct redis_model *model, unsigned node, struct cell_data *data, unsigned cell,
+                  const struct event *events, size_t count);
+/* As dissolve.c: ERR_COLD not yet, ERR_BUSY a cell was opened anew since. */
+enum err redis_are_saved(const struct redis_model *model, const uint64_t sequences[LIMIT_CELLS]);
+void redis_note_closed(struct redis_model *model, unsigned node, unsigned cell);
 
 /* --- calls of nodes --- */
 
-struct reply redis_react(struct redis_model *model, struct caller from, unsigned item,
-                         unsigned user, unsigned wanted);
-struct reply redis_add(struct redis_model *model, struct caller from, unsigned counter,
-                       int64_t amount);
+struct reply redis_react(struct redis_model *model, struct caller from, enum place_known known,
+                         unsigned item, unsigned user, unsigned wanted);
+struct reply redis_add(struct redis_model *model, struct caller from, enum place_known known,
+                       unsigned counter, int64_t amount);
 
 /* The epoch of the cell, as the node sees it. */
 uint64_t redis_epoch(struct redis_model *model, unsigned node, unsigned cell);
 
-/* A token to load the piece with, which is not there; 0 = it need not be, or cannot be asked. */
-uint64_t redis_begin_load(struct redis_model *model, unsigned piece, unsigned *ret_cell);
-void redis_load(struct redis_model *model, unsigned cell, unsigned piece, uint64_t token,
-                const struct store_rows *rows);
+#define WHOLE SLICES /* no slice, but the record */
 
-/* Drops the piece if the store has it, as far as the node knows. */
-void redis_drop(struct redis_model *model, unsigned piece, const uint64_t saved[LIMIT_CELLS]);
+/* A token to load the record or the slice with, which is not there; 0 = it need not be, or cannot
+ * be asked. */
+uint64_t redis_begin_load(struct redis_model *model, unsigned cell, unsigned thing, unsigned slice);
+void redis_load(struct redis_model *model, unsigned cell, unsigned thing, unsigned slice,
+                uint64_t token, const struct store_rows *rows);
 
-/* Moves the piece of an item to another cell: begins it, and ends it when the log has the AFTER
- * event and the source's, or gives it up when one of the cells was opened anew. */
-void redis_begin_move(struct redis_model *model, unsigned piece, unsigned to);
-void redis_go_on_moving(struct redis_model *model);
+/* Drops the thing from its home if the store has it, as far as the node knows. */
+void redis_drop(struct redis_model *model, unsigned thing);
 
 /* --- what happens to the servers --- */
 

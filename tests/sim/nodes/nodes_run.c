@@ -24,9 +24,12 @@
 #include "core/sequence.h"
 #include "flow/aggregator.h"
 #include "flow/relay.h"
+#include "sim/nodes/nodes_check.h"
 #include "sim/nodes/nodes_clients.h"
 #include "sim/nodes/nodes_log.h"
+#include "sim/nodes/nodes_movers.h"
 #include "sim/nodes/nodes_redis.h"
+#include "sim/nodes/nodes_routes.h"
 #include "sim/nodes/nodes_store.h"
 
 #define LOADS          6u
@@ -50,7 +53,8 @@ struct loading {
     bool is_active;
     bool has_rows;
     unsigned cell;
-    unsigned piece;
+    unsigned thing;
+    unsigned slice; /* or WHOLE */
     uint64_t token;
     struct store_rows rows;
 };
@@ -63,6 +67,11 @@ struct rates {
     unsigned empty;
     unsigned migrate;
     unsigned move;
+    unsigned mover_death; /* of its steps */
+    unsigned mover_pause;
+    unsigned adopt_pause; /* before that step */
+    unsigned replicate;   /* less often: replicas that lag further behind */
+    unsigned strike;      /* a cell that it works on, after a step */
     unsigned drop;
     unsigned kill;
     unsigned log_down;
@@ -83,10 +92,13 @@ struct world {
     struct store_model store;
     struct node nodes[NODES];
     struct clients clients;
+    struct movers movers;
+    struct routes routes;
     struct loading loads[LOADS];
     uint64_t saved[LIMIT_CELLS]; /* as nodes believe */
     struct rates rates;
     bool is_settling;
+    bool is_focused; /* on the first item and the first counter */
     struct nodes_result *result;
 };
 
@@ -142,6 +154,7 @@ __attribute__((format(printf, 2, 3))) static void violation(struct world *world,
     va_start(args, format);
     (void)vsnprintf(world->result->violation, sizeof(world->result->violation), format, args);
     va_end(args);
+    say(world, "VIOLATION %s", world->result->violation);
 }
 
 /* --- nodes --- */
@@ -171,6 +184,7 @@ static void start_node(struct world *world, unsigned number)
     node->life++;
     node->calls = 0;
     memset(node->again, 0, sizeof(node->again));
+    routes_forget_node(&world->routes, number);
     node->log = log_model_open(&world->log, number);
     node->relay = relay_new(&(struct relay_options){
         .env = &world->env,
@@ -210,21 +224,28 @@ static bool is_gone(const struct world *world, const struct intent *intent)
 
 /* --- loading --- */
 
-static void want_piece(struct world *world, unsigned piece)
+static void want(struct world *world, unsigned cell, unsigned thing, unsigned slice)
 {
     for (unsigned i = 0; i < LOADS; i++) {
         struct loading *loading = &world->loads[i];
         if (loading->is_active)
             continue;
-        uint64_t token = redis_begin_load(&world->redis, piece, &loading->cell);
+        uint64_t token = redis_begin_load(&world->redis, cell, thing, slice);
         if (token == 0)
             return;
-        loading->is_active = true;
-        loading->has_rows = false;
-        loading->piece = piece;
-        loading->token = token;
+        *loading = (struct loading){
+            .is_active = true, .cell = cell, .thing = thing, .slice = slice, .token = token};
         return;
     }
+}
+
+/* The record, or a slice of it. */
+static void want_cold(struct world *world, unsigned cell, unsigned thing, unsigned slice)
+{
+    if (cell == home_of(thing))
+        want(world, cell, thing, WHOLE);
+    if (is_item(thing))
+        want(world, cell, thing, slice);
 }
 
 static void go_on_loading(struct world *world)
@@ -240,34 +261,54 @@ static void go_on_loading(struct world *world)
         return;
     }
     loading->is_active = false;
-    redis_load(&world->redis, loading->cell, loading->piece, loading->token, &loading->rows);
+    redis_load(&world->redis, loading->cell, loading->thing, loading->slice, loading->token,
+               &loading->rows);
     world->result->counts.loads++;
 }
 
 /* --- users --- */
 
-/* Does the call of another stand in the way? */
-static bool must_wait(const struct world *world, const struct intent *intent, unsigned piece)
+/* Where the intent goes by what its node remembers; a repetition goes where it went. */
+static void aim(struct world *world, struct intent *intent, unsigned thing, unsigned slice)
 {
-    unsigned cell = intent->state == INTENT_AGAIN ? intent->cell : world->redis.owner[piece];
-    const struct intent *again = world->nodes[intent->node].again[cell];
+    if (intent->state == INTENT_AGAIN)
+        return;
+    if (chance(world, 3))
+        world->routes.of[intent->node][thing].has_map = false;
+    intent->cell = routes_cell(&world->routes, intent->node, thing, slice, &intent->known);
+}
+
+/* Does the call of another stand in the way? */
+static bool must_wait(const struct world *world, const struct intent *intent)
+{
+    const struct intent *again = world->nodes[intent->node].again[intent->cell];
     return again && again != intent;
 }
 
 /* By the node that the intent is on, with the next number of its calls. */
-static struct caller caller_of(struct world *world, struct intent *intent, unsigned piece)
+static struct caller caller_of(struct world *world, struct intent *intent)
 {
     struct node *node = &world->nodes[intent->node];
     bool is_again = intent->state == INTENT_AGAIN;
     if (!is_again) {
         intent->life = node->life;
         intent->call = ++node->calls;
-        intent->cell = world->redis.owner[piece];
         intent->epoch = redis_epoch(&world->redis, intent->node, intent->cell);
     }
     node->again[intent->cell] = NULL;
     return (struct caller){intent->node, intent->life,  intent->call,
                            intent->cell, intent->epoch, is_again};
+}
+
+/* The map is read again, sooner or later. */
+static void was_sent_away(struct world *world, unsigned node, unsigned thing, unsigned slice,
+                          unsigned cell)
+{
+    world->result->counts.old_maps++;
+    if (chance(world, 300))
+        return;
+    if (routes_met_moved(&world->routes, node, thing, slice, cell))
+        movers_dissolve(&world->movers, node, world->nodes[node].life, thing);
 }
 
 static uint64_t ticket_of(struct world *world, const struct intent *intent, unsigned cell,
@@ -279,7 +320,7 @@ static uint64_t ticket_of(struct world *world, const struct intent *intent, unsi
 }
 
 /* The reply has come, or not. True: the intent is done in the hot layer. */
-static bool take_reply(struct world *world, struct intent *intent, unsigned piece,
+static bool take_reply(struct world *world, struct intent *intent, unsigned thing, unsigned slice,
                        struct reply reply)
 {
     if (reply.answer == ANSWER_DONE && chance(world, world->rates.lost_reply)) {
@@ -304,7 +345,9 @@ static bool take_reply(struct world *world, struct intent *intent, unsigned piec
         intent->may_be_done = true;
     intent->state = INTENT_SENDS;
     if (reply.answer == ANSWER_COLD)
-        want_piece(world, piece);
+        want_cold(world, intent->cell, thing, slice);
+    if (reply.answer == ANSWER_MOVED)
+        was_sent_away(world, intent->node, thing, slice, intent->cell);
     return false;
 }
 
@@ -366,12 +409,16 @@ static void go_on_reacting(struct world *world, unsigned item, unsigned user)
         intent->node = some_node(world); /* the user tries another node, with a new call */
         intent->state = INTENT_SENDS;
     }
-    unsigned piece = piece_of_item(item, slice_of_user(user));
-    if (!world->nodes[intent->node].alive || must_wait(world, intent, piece))
+    unsigned slice = slice_of_user(user);
+    if (!world->nodes[intent->node].alive)
         return;
-    struct caller from = caller_of(world, intent, piece);
-    struct reply reply = redis_react(&world->redis, from, item, user, intent->wanted);
-    if (take_reply(world, intent, piece, reply))
+    aim(world, intent, item, slice);
+    if (must_wait(world, intent))
+        return;
+    struct caller from = caller_of(world, intent);
+    struct reply reply =
+        redis_react(&world->redis, from, intent->known, item, user, intent->wanted);
+    if (take_reply(world, intent, item, slice, reply))
         say(world, "i%u u%u %u: done in cell %u, %" PRIu64 "-%" PRIu64 ", ticket %" PRIu64, item,
             user, intent->wanted, intent->cell, sequence_epoch(reply.sequence),
             sequence_n(reply.sequence), intent->ticket);
@@ -413,12 +460,13 @@ static void go_on_adding(struct world *world, unsigned counter)
         intent->state = INTENT_NONE;
         return;
     }
-    unsigned piece = piece_of_counter(counter);
-    if (must_wait(world, intent, piece))
+    unsigned turn = (unsigned)below(world, SLICES);
+    aim(world, intent, ITEMS + counter, turn);
+    if (must_wait(world, intent))
         return;
-    struct caller from = caller_of(world, intent, piece);
-    struct reply reply = redis_add(&world->redis, from, counter, 1);
-    if (take_reply(world, intent, piece, reply))
+    struct caller from = caller_of(world, intent);
+    struct reply reply = redis_add(&world->redis, from, intent->known, counter, 1);
+    if (take_reply(world, intent, ITEMS + counter, turn, reply))
         say(world, "c%u: done in cell %u, %" PRIu64 "-%" PRIu64, counter, intent->cell,
             sequence_epoch(reply.sequence), sequence_n(reply.sequence));
     if (intent->may_be_done && intent->state == INTENT_SENDS)
@@ -431,7 +479,7 @@ static void fail_redis(struct world *world)
 {
     struct nodes_counts *counts = &world->result->counts;
     unsigned server = (unsigned)below(world, SERVERS);
-    if (chance(world, 100))
+    if (chance(world, world->rates.replicate))
         redis_replicate(&world->redis, server);
     if (chance(world, world->rates.server_down))
         world->redis.servers[server].down = !world->redis.servers[server].down;
@@ -515,19 +563,123 @@ static void rebalance(struct world *world)
         world->log.owned[to] |= bit;
 }
 
-static void tend_pieces(struct world *world)
+static unsigned some_item(struct world *world)
 {
-    unsigned piece = (unsigned)below(world, PIECES);
+    return world->is_focused ? 0 : (unsigned)below(world, ITEMS);
+}
+
+static unsigned some_counter(struct world *world)
+{
+    return world->is_focused ? 0 : (unsigned)below(world, COUNTERS);
+}
+
+static unsigned some_thing(struct world *world)
+{
+    bool is_of_item = sim_rng_chance(&world->rng, 600);
+    return is_of_item ? some_item(world) : ITEMS + some_counter(world);
+}
+
+/* A change that was begun and is not finished: whoever meets it goes on with it. */
+static bool is_changing(struct world *world, unsigned thing)
+{
+    struct cell_data *data = redis_served(&world->redis, home_of(thing));
+    return data && data->records[thing].has_map && data->records[thing].map.change != MAP_STEADY;
+}
+
+static void begin_moves(struct world *world)
+{
+    unsigned thing = some_thing(world);
+    unsigned node = some_node(world);
+    unsigned life = world->nodes[node].life;
+    if (chance(world, world->rates.move))
+        movers_start(&world->movers, node, life, thing, 1 + (unsigned)below(world, 3));
+    unsigned often = world->is_settling ? 100 : 20;
+    if (is_changing(world, thing) && sim_rng_chance(&world->rng, often) &&
+        (!movers_have(&world->movers, thing) || chance(world, 300)))
+        movers_start(&world->movers, node, life, thing, 0);
+    if (sim_rng_chance(&world->rng, 50) && routes_look(&world->routes, node, thing))
+        movers_dissolve(&world->movers, node, life, thing);
+}
+
+/* A cell that the mover works on loses its server, just then. */
+static void strike(struct world *world, const struct mover *mover)
+{
+    const struct map *map = &mover->over.map;
+    const unsigned cells[] = {map->from, map->to, mover->over.home, (unsigned)below(world, CELLS)};
+    unsigned cell = cells[below(world, sizeof(cells) / sizeof(cells[0]))];
+    unsigned server = world->redis.server_of[cell];
+    bool is_empty = chance(world, 500);
+    if (is_empty)
+        redis_restart_empty(&world->redis, server);
+    else
+        redis_fail_over(&world->redis, server);
+    world->result->counts.empties += is_empty;
+    world->result->counts.failovers += !is_empty;
+    say(world, "server %u with cell %u %s", server, cell, is_empty ? "is emptied" : "fails over");
+}
+
+static void step_mover(struct world *world)
+{
+    struct mover *mover = &world->movers.list[below(world, MOVERS)];
+    if (!mover->is_active || (world->now_ms < mover->paused_until_ms && !world->is_settling))
+        return;
+    const struct node *node = &world->nodes[mover->node];
+    bool is_dead = !node->alive || node->life != mover->life;
+    bool adopts = mover->over.step == HAND_OVER_ADOPT;
+    unsigned pause = adopts ? world->rates.adopt_pause : 0;
+    bool pauses = chance(world, world->rates.mover_pause) || (pause > 0 && chance(world, pause));
+    if (pauses && !is_dead) {
+        mover->paused_until_ms = world->now_ms + (int64_t)below(world, 20000);
+        return;
+    }
+    bool did = false;
+    if (!is_dead || sim_rng_chance(&world->rng, 300)) { /* what it has sent arrives all the same */
+        enum hand_over_step step = mover->over.step;
+        uint64_t version = mover->over.map.version;
+        did = movers_step(&world->movers, mover);
+        if (mover->over.step != step)
+            say(world, "mover %u: %s of %s %" PRIu64 ", then %s",
+                (unsigned)(mover - world->movers.list), hand_over_step_name(step),
+                name_of_thing(mover->thing).text, version, hand_over_step_name(mover->over.step));
+    }
+    bool is_struck = did && chance(world, world->rates.strike);
+    if (is_struck) {
+        strike(world, mover);
+        mover->paused_until_ms = world->now_ms + (int64_t)below(world, 20000);
+    }
+    if (is_dead || (did && chance(world, world->rates.mover_death)) ||
+        (is_struck && chance(world, 500))) {
+        world->movers.died += mover->is_active;
+        mover->is_active = false;
+    }
+}
+
+static void tend_things(struct world *world)
+{
+    unsigned thing = some_thing(world);
     if (chance(world, world->rates.drop)) {
-        redis_drop(&world->redis, piece, world->saved);
+        redis_drop(&world->redis, thing);
         world->result->counts.drops++;
     }
-    if (chance(world, world->rates.move) && piece < ITEMS * SLICES) {
-        redis_begin_move(&world->redis, piece, (unsigned)below(world, CELLS));
-        world->result->counts.moves++;
-    }
+    begin_moves(world);
+    for (unsigned i = 0; i < MOVERS; i++)
+        step_mover(world);
     if (sim_rng_chance(&world->rng, 100))
         memcpy(world->saved, world->store.rows.mark.sequences, sizeof(world->saved));
+}
+
+static void check_moment(struct world *world)
+{
+    const char *wrong = NULL;
+    if (sim_rng_chance(&world->rng, 100))
+        wrong = check_one_place(&world->redis, world->store.epochs, some_item(world));
+    if (!wrong && sim_rng_chance(&world->rng, 100)) {
+        unsigned counter = some_counter(world);
+        wrong = check_read(&world->redis, world->store.epochs, counter,
+                           &world->clients.counters[counter]);
+    }
+    if (wrong)
+        violation(world, "%s", wrong);
 }
 
 static bool is_owned(const struct world *world)
@@ -556,12 +708,12 @@ static void step_node(struct world *world)
 static void step_user(struct world *world, bool may_begin)
 {
     if (sim_rng_chance(&world->rng, 200)) {
-        unsigned counter = (unsigned)below(world, COUNTERS);
+        unsigned counter = some_counter(world);
         if (may_begin || world->clients.counters[counter].intent.state != INTENT_NONE)
             go_on_adding(world, counter);
         return;
     }
-    unsigned item = (unsigned)below(world, ITEMS);
+    unsigned item = some_item(world);
     unsigned user = (unsigned)below(world, USERS);
     if (may_begin || world->clients.users[item][user].intent.state != INTENT_NONE)
         go_on_reacting(world, item, user);
@@ -577,38 +729,38 @@ static void step(struct world *world)
     restart_nodes(world);
     if (chance(world, world->rates.rebalance) || (world->is_settling && !is_owned(world)))
         rebalance(world);
-    tend_pieces(world);
+    tend_things(world);
+    check_moment(world);
     step_user(world, !world->is_settling);
     step_node(world);
     log_model_deliver(&world->log);
     go_on_loading(world);
-    redis_go_on_moving(&world->redis);
 }
 
 /* --- the end --- */
 
-static bool has_pieces(const struct world *world, unsigned cell)
-{
-    for (unsigned piece = 0; piece < PIECES; piece++)
-        if (world->redis.owner[piece] == cell)
-            return true;
-    return false;
-}
-
-/* A cell that nobody has anything to do with may stay closed. */
 static bool is_cell_quiet(const struct world *world, unsigned cell)
 {
     const struct cell_data *data = &world->redis.cells[cell];
-    if (!data->exists)
+    if (data->state == CELL_NOTHING)
         return true;
-    bool is_open =
-        data->open && data->run == world->redis.servers[world->redis.server_of[cell]].run;
-    if (!is_open)
-        return !has_pieces(world, cell);
-    return data->entry_count == 0 && world->store.rows.mark.sequences[cell] == data->last;
+    return data->state == CELL_OPEN &&
+           data->run == world->redis.servers[world->redis.server_of[cell]].run &&
+           data->entry_count == 0 && world->store.rows.mark.sequences[cell] == data->last;
 }
 
-static bool is_quiet(const struct world *world)
+static bool are_things_quiet(struct world *world)
+{
+    for (unsigned i = 0; i < MOVERS; i++)
+        if (world->movers.list[i].is_active)
+            return false;
+    for (unsigned thing = 0; thing < THINGS; thing++)
+        if (!check_is_steady(&world->redis, thing))
+            return false;
+    return true;
+}
+
+static bool is_quiet(struct world *world)
 {
     for (unsigned item = 0; item < ITEMS; item++)
         for (unsigned user = 0; user < USERS; user++)
@@ -620,23 +772,85 @@ static bool is_quiet(const struct world *world)
     for (unsigned cell = 0; cell < CELLS; cell++)
         if (!is_cell_quiet(world, cell))
             return false;
-    return true;
+    return are_things_quiet(world);
 }
 
-/* A closed cell is opened when somebody wants something there. */
-static void touch_piece(struct world *world, unsigned piece)
+/* A closed cell is opened when somebody wants something there; so is a piece missed. */
+static void touch(struct world *world, unsigned thing, unsigned slice)
 {
-    struct caller from = {.node = some_node(world), .cell = world->redis.owner[piece]};
+    struct caller from = {.node = some_node(world)};
     if (!world->nodes[from.node].alive)
         return;
-    const struct piece *hot = &world->redis.cells[from.cell].pieces[piece];
-    unsigned user = piece % SLICES;
+    enum place_known known;
+    from.cell = routes_cell(&world->routes, from.node, thing, slice, &known);
+    const struct record *hot = &world->redis.cells[from.cell].records[thing];
     struct reply reply =
-        piece < ITEMS * SLICES
-            ? redis_react(&world->redis, from, piece / SLICES, user, hot->held[user])
-            : redis_add(&world->redis, from, piece - ITEMS * SLICES, 0);
+        is_item(thing) ? redis_react(&world->redis, from, known, thing, slice, hot->held[slice])
+                       : redis_add(&world->redis, from, known, thing - ITEMS, 0);
     if (reply.answer == ANSWER_COLD)
-        want_piece(world, piece);
+        want_cold(world, from.cell, thing, slice);
+    if (reply.answer == ANSWER_MOVED)
+        was_sent_away(world, from.node, thing, slice, from.cell);
+}
+
+static void say_intent(struct world *world, unsigned thing, const struct intent *intent)
+{
+    if (intent->state != INTENT_NONE)
+        say(world, "somebody waits: %s, state %d, node %u, life %u, cell %u, ticket %" PRIu64,
+            name_of_thing(thing).text, (int)intent->state, intent->node, intent->life, intent->cell,
+            intent->ticket);
+}
+
+static void say_records(struct world *world, unsigned thing)
+{
+    for (unsigned cell = 0; cell < CELLS; cell++) {
+        const struct record *record = &world->redis.cells[cell].records[thing];
+        if (record->type != 0)
+            say(world, "%s in cell %u: type %c, slices %.*s, reserved for %" PRIu64,
+                name_of_thing(thing).text, cell, record->type, (int)SLICES, record->own,
+                record->rv);
+    }
+}
+
+static void say_what_is_left(struct world *world)
+{
+    for (unsigned item = 0; item < ITEMS; item++)
+        for (unsigned user = 0; user < USERS; user++)
+            say_intent(world, item, &world->clients.users[item][user].intent);
+    for (unsigned counter = 0; counter < COUNTERS; counter++)
+        say_intent(world, ITEMS + counter, &world->clients.counters[counter].intent);
+    for (unsigned cell = 0; cell < CELLS; cell++) {
+        const struct cell_data *data = &world->redis.cells[cell];
+        uint64_t mark = world->store.rows.mark.sequences[cell];
+        say(world,
+            "cell %u: state %d, run %u of %u, %zu entries, %" PRIu64 "-%" PRIu64
+            ", in the store %" PRIu64 "-%" PRIu64 ", needs %" PRIu64 "-%" PRIu64,
+            cell, (int)data->state, data->run,
+            world->redis.servers[world->redis.server_of[cell]].run, data->entry_count,
+            sequence_epoch(data->last), sequence_n(data->last), sequence_epoch(mark),
+            sequence_n(mark), sequence_epoch(data->need), sequence_n(data->need));
+    }
+    for (unsigned node = 0; node < NODES; node++) {
+        struct relay_stats stats = {0};
+        if (world->nodes[node].alive)
+            relay_stats(world->nodes[node].relay, &stats);
+        say(world, "node %u: %s", node, stats.reason);
+    }
+    for (unsigned thing = 0; thing < THINGS; thing++) {
+        struct map map;
+        const struct record *record = &world->redis.cells[home_of(thing)].records[thing];
+        map = record->map;
+        say(world, "%s: steady %d, type %c, change %c, version %" PRIu64, name_of_thing(thing).text,
+            check_is_steady(&world->redis, thing), record->type ? record->type : '0',
+            record->has_map ? (char)map.change : '0', map.version);
+    }
+    for (unsigned thing = 0; thing < THINGS; thing++)
+        say_records(world, thing);
+    for (unsigned i = 0; i < MOVERS; i++)
+        if (world->movers.list[i].is_active)
+            say(world, "mover %u: %s of %s", i,
+                hand_over_step_name(world->movers.list[i].over.step),
+                name_of_thing(world->movers.list[i].thing).text);
 }
 
 static void settle(struct world *world)
@@ -652,14 +866,15 @@ static void settle(struct world *world)
     }
     for (unsigned i = 0; i < SETTLE_STEPS; i++) {
         if (i % 500 == 0)
-            for (unsigned piece = 0; piece < PIECES; piece++)
-                touch_piece(world, piece);
+            for (unsigned at = 0; at < THINGS * SLICES; at++)
+                touch(world, at / SLICES, at % SLICES);
         if (i % 50 == 0)
             log_model_settle(&world->log);
         step(world);
         if (i % 100 == 0 && i > 2000 && is_quiet(world))
             return;
     }
+    say_what_is_left(world);
     struct relay_stats stats;
     relay_stats(world->nodes[0].relay, &stats);
     violation(world, "does not come to rest (%s)", stats.reason);
@@ -672,11 +887,6 @@ static void check_item(struct world *world, unsigned item, unsigned user)
     if (!(client->maybe >> held & 1))
         violation(world, "i%u u%u is %u in the store, and may be one of %x", item, user, held,
                   client->maybe);
-    unsigned piece = piece_of_item(item, slice_of_user(user));
-    const struct piece *hot = &world->redis.cells[world->redis.owner[piece]].pieces[piece];
-    if (hot->loaded && hot->held[user] != held)
-        violation(world, "i%u u%u is %u in the hot layer, and %u in the store", item, user,
-                  hot->held[user], held);
 }
 
 static void check_counter(struct world *world, unsigned counter)
@@ -686,11 +896,6 @@ static void check_counter(struct world *world, unsigned counter)
     if (value < tally->least || value > tally->most)
         violation(world, "c%u is %" PRId64 " in the store, and was counted %" PRId64 " to %" PRId64,
                   counter, value, tally->least, tally->most);
-    unsigned piece = piece_of_counter(counter);
-    const struct piece *hot = &world->redis.cells[world->redis.owner[piece]].pieces[piece];
-    if (hot->loaded && hot->value != value)
-        violation(world, "c%u is %" PRId64 " in the hot layer, and %" PRId64 " in the store",
-                  counter, hot->value, value);
 }
 
 /* Whose calls the log has, each as a hash of who called. */
@@ -754,6 +959,11 @@ static void check(struct world *world)
             check_item(world, item, user);
     for (unsigned counter = 0; counter < COUNTERS; counter++)
         check_counter(world, counter);
+    for (unsigned thing = 0; thing < THINGS; thing++) {
+        const char *wrong = check_at_rest(&world->redis, thing, &world->store.rows);
+        if (wrong)
+            violation(world, "%s", wrong);
+    }
 }
 
 /* --- a seed --- */
@@ -761,6 +971,54 @@ static void check(struct world *world)
 static unsigned some_rate(struct world *world, unsigned most)
 {
     return sim_rng_chance(&world->rng, 500) ? 1 + (unsigned)sim_rng_below(&world->rng, most) : 0;
+}
+
+/* All that happens has to do with the moves of one item and one counter: so much more of it meets.
+ */
+static void choose_rates_of_moves(struct world *world)
+{
+    world->is_focused = true;
+    world->rates = (struct rates){
+        .failover = some_rate(world, 6),
+        .empty = some_rate(world, 5),
+        .replace = some_rate(world, 3),
+        .move = 100 + (unsigned)below(world, 200),
+        .mover_death = some_rate(world, 60),
+        .mover_pause = some_rate(world, 30),
+        .replicate = 100,
+        .strike = 5 + some_rate(world, 120),
+        .store_down = some_rate(world, 10),
+        .drop = some_rate(world, 10),
+        .kill = some_rate(world, 3),
+        .log_down = some_rate(world, 3),
+        .store_failover = some_rate(world, 2),
+        .rebalance = 5 + some_rate(world, 50),
+        .lost_reply = some_rate(world, 50),
+    };
+}
+
+/* One kind of fault more than others. */
+static void choose_face(struct world *world)
+{
+    switch (below(world, 4)) {
+    case 0: /* processes that are replaced and do not know it */
+        world->rates.replace = 5 + some_rate(world, 20);
+        world->rates.strike = some_rate(world, 20);
+        break;
+    case 1: /* cells that forget their last words, and moves that are given up */
+        world->rates.failover = 5 + some_rate(world, 20);
+        world->rates.empty = 0;
+        world->rates.log_down = some_rate(world, 10);
+        world->rates.replicate = 10 + some_rate(world, 60);
+        world->rates.adopt_pause = some_rate(world, 500);
+        break;
+    case 2: /* homes that are lost */
+        world->rates.empty = 4 + some_rate(world, 12);
+        world->rates.store_down = 5 + some_rate(world, 20);
+        break;
+    default:
+        break;
+    }
 }
 
 static void choose_rates(struct world *world)
@@ -771,7 +1029,10 @@ static void choose_rates(struct world *world)
         .replace = some_rate(world, 10),
         .empty = some_rate(world, 5),
         .migrate = some_rate(world, 10),
-        .move = some_rate(world, 50),
+        .move = some_rate(world, 100),
+        .mover_death = some_rate(world, 100),
+        .mover_pause = some_rate(world, 20),
+        .replicate = 100,
         .drop = some_rate(world, 200),
         .kill = some_rate(world, 10),
         .log_down = some_rate(world, 10),
@@ -798,10 +1059,18 @@ static struct world *world_new(uint64_t seed, enum nodes_bug bug, bool trace,
     enum err err = kinds_parse(&world->kinds, slice_of("like,dislike"), NULL);
     assert(!err);
     (void)err;
-    redis_model_init(&world->redis, &world->rng, bug, &world->now_ms);
+    redis_model_init(&world->redis, &world->rng, bug, &world->now_ms, world->saved);
+    world->movers.model = world->routes.model = &world->redis;
     log_model_init(&world->log, &world->rng, bug, &world->now_ms);
     store_model_init(&world->store, &world->rng, bug);
     choose_rates(world);
+    world->is_focused = sim_rng_chance(&world->rng, 500);
+    bool is_of_moves = nodes_bug_is_of_moves(bug);
+    if (is_of_moves || sim_rng_chance(&world->rng, 300)) {
+        choose_rates_of_moves(world);
+        if (!is_of_moves)
+            choose_face(world);
+    }
     for (unsigned item = 0; item < ITEMS; item++)
         for (unsigned user = 0; user < USERS; user++)
             world->clients.users[item][user].maybe = 1u << HELD_NONE;
@@ -827,6 +1096,11 @@ static void count_all(struct world *world)
     counts->opened = world->redis.opened;
     counts->kept = world->redis.kept;
     counts->ghost_writes = world->redis.ghost_writes;
+    counts->movers = world->movers.begun;
+    counts->mover_steps = world->movers.steps;
+    counts->movers_died = world->movers.died;
+    counts->movers_undone = world->movers.undone;
+    counts->dissolved = world->movers.dissolved;
     counts->lost_commits = world->store.losses;
     counts->batches = world->store.batches;
     counts->repeats = world->log.repeats;

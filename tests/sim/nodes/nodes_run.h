@@ -17,7 +17,12 @@ struct nodes_counts {
     uint64_t lost_replies;
     uint64_t loads;
     uint64_t drops;
-    uint64_t moves;
+    uint64_t movers;
+    uint64_t mover_steps;
+    uint64_t movers_died;
+    uint64_t movers_undone;
+    uint64_t dissolved;
+    uint64_t old_maps; /* ops that a cell has sent away */
     uint64_t opened;
     uint64_t kept;
     uint64_t failovers;

@@ -47,7 +47,8 @@ static struct rig *rig_new(void)
     struct rig *rig = memory_take_zeroed(sizeof(*rig));
     rig->env = (struct env){.monotonic_ns = rig_monotonic_ns, .wall_ms = rig_wall_ms};
     rig->now_ms = 1700000000000;
-    redis_model_init(&rig->redis, &rig->rng, NODES_NO_BUG, &rig->now_ms);
+    redis_model_init(&rig->redis, &rig->rng, NODES_NO_BUG, &rig->now_ms,
+                     rig->store.rows.mark.sequences);
     log_model_init(&rig->log, &rig->rng, NODES_NO_BUG, &rig->now_ms);
     store_model_init(&rig->store, &rig->rng, NODES_NO_BUG);
     rig->relay = relay_of(rig, 0);
@@ -96,19 +97,17 @@ static void rounds(struct rig *rig, unsigned count)
 
 static struct reply add(struct rig *rig, unsigned counter)
 {
-    struct caller from = {.node = 0,
-                          .life = 1,
-                          .call = ++rig->calls,
-                          .cell = rig->redis.owner[piece_of_counter(counter)]};
-    return redis_add(&rig->redis, from, counter, 1);
+    struct caller from = {
+        .node = 0, .life = 1, .call = ++rig->calls, .cell = home_of(ITEMS + counter)};
+    return redis_add(&rig->redis, from, KNOWN_NOT_SPREAD, counter, 1);
 }
 
 static void load(struct rig *rig, unsigned counter)
 {
-    unsigned cell;
-    uint64_t token = redis_begin_load(&rig->redis, piece_of_counter(counter), &cell);
+    unsigned cell = home_of(ITEMS + counter);
+    uint64_t token = redis_begin_load(&rig->redis, cell, ITEMS + counter, WHOLE);
     assert_true(token > 0);
-    redis_load(&rig->redis, cell, piece_of_counter(counter), token, &rig->store.rows);
+    redis_load(&rig->redis, cell, ITEMS + counter, WHOLE, token, &rig->store.rows);
 }
 
 /* A counter that is loaded, of a cell that is open. */
@@ -122,8 +121,7 @@ static void open_counter(struct rig *rig, unsigned counter)
 static uint64_t ticket_of(struct rig *rig, unsigned counter, struct reply reply)
 {
     assert_int_equal(reply.answer, ANSWER_DONE);
-    struct op op = {.cell = (uint8_t)rig->redis.owner[piece_of_counter(counter)],
-                    .sequence = reply.sequence};
+    struct op op = {.cell = (uint8_t)home_of(ITEMS + counter), .sequence = reply.sequence};
     relay_tickets(rig->relay, &op, 1);
     return op.ticket;
 }
@@ -220,7 +218,7 @@ TEST(a_cell_that_lost_nothing_is_kept)
     struct reply reply = add(rig, 0);
     assert_int_equal(reply.answer, ANSWER_DONE); /* it need not be loaded */
     assert_int_equal(reply.sequence, sequence_of(2, 1));
-    assert_int_equal(rig->redis.cells[0].pieces[piece_of_counter(0)].value, 2);
+    assert_int_equal(rig->redis.cells[0].records[ITEMS].value, 2);
     rig_free(rig);
 }
 
@@ -237,6 +235,29 @@ TEST(a_cell_that_lost_what_the_log_has_is_emptied)
     assert_int_equal(rig->redis.opened - rig->redis.kept, 1);
     assert_int_equal(add(rig, 0).answer, ANSWER_COLD);
     assert_int_equal(rig->redis.cells[0].need, sequence_of(2, 0));
+    assert_int_equal(rig->redis.cells[0].epoch, 2); /* though the others had to be opened first */
+    rig_free(rig);
+}
+
+/* As far as the log was when other data was given up. */
+TEST(data_of_another_time_is_not_kept_where_data_was_given_up)
+{
+    struct rig *rig = rig_new();
+    open_counter(rig, 0);
+    assert_int_equal(add(rig, 0).answer, ANSWER_DONE);
+    rounds(rig, 20);
+    struct cell_data old = rig->redis.cells[0];
+    assert_int_equal(old.records[ITEMS].type, 'c');
+    redis_restart_empty(&rig->redis, 0);
+    assert_int_equal(add(rig, 0).answer, ANSWER_CLOSED);
+    rounds(rig, 80);
+    assert_int_equal(rig->redis.cells[0].state, CELL_OPEN);
+    rig->redis.replicas[0] = old;
+    redis_fail_over(&rig->redis, 0);
+    assert_int_equal(add(rig, 0).answer, ANSWER_CLOSED);
+    rounds(rig, 80);
+    assert_int_equal(rig->redis.cells[0].state, CELL_OPEN);
+    assert_int_equal(rig->redis.cells[0].records[ITEMS].type, 0);
     rig_free(rig);
 }
 
@@ -279,14 +300,14 @@ static void open_elsewhere(struct rig *rig)
 {
     struct relay *other = relay_of(rig, 1);
     struct caller from = {.node = 1, .life = 1, .call = 1, .cell = 0};
-    assert_int_equal(redis_add(&rig->redis, from, 0, 1).answer, ANSWER_CLOSED);
+    assert_int_equal(redis_add(&rig->redis, from, KNOWN_NOT_SPREAD, 0, 1).answer, ANSWER_CLOSED);
     for (unsigned i = 0; i < 60; i++) {
         rig->now_ms += 25;
         (void)relay_step(other);
         log_model_settle(&rig->log);
         apply_all(rig);
     }
-    assert_true(rig->redis.cells[0].open);
+    assert_int_equal(rig->redis.cells[0].state, CELL_OPEN);
     assert_int_equal(rig->redis.cells[0].epoch, 2);
     relay_free(other);
 }
@@ -379,11 +400,9 @@ TEST(a_cell_is_not_opened_while_the_store_is_down)
 /* An event of the cell that must come after one of another. */
 static void append_wait(struct rig *rig, unsigned cell, unsigned after, uint64_t sequence)
 {
-    append_event(&rig->redis, cell,
-                 &(struct event){.type = EVENT_AFTER,
-                                 .id = SLICE("i0"),
-                                 .after_origin = after,
-                                 .after_sequence = sequence});
+    struct event event = {
+        .type = EVENT_AFTER, .id = SLICE("i0"), .after_origin = after, .after_sequence = sequence};
+    assert_true(redis_append(&rig->redis, 0, &rig->redis.cells[cell], cell, &event, 1));
 }
 
 TEST(what_comes_after_another_cell_waits_for_it)
@@ -527,6 +546,7 @@ RUN(cmocka_unit_test(a_cell_that_was_never_there_is_opened),
     cmocka_unit_test(while_the_log_is_down_answers_are_weak_and_catch_up_later),
     cmocka_unit_test(a_cell_that_lost_nothing_is_kept),
     cmocka_unit_test(a_cell_that_lost_what_the_log_has_is_emptied),
+    cmocka_unit_test(data_of_another_time_is_not_kept_where_data_was_given_up),
     cmocka_unit_test(what_only_a_lost_server_had_is_weak),
     cmocka_unit_test(
         what_a_batch_did_before_its_cell_was_lost_does_not_rest_on_what_it_did_afterwards),

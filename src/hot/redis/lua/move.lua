@@ -5,14 +5,20 @@
 -- an event that changes nothing into the cell's outbox, and the next step is taken when the log
 -- has that; a cell that comes back without it is behind the log, and is emptied.
 --
---   a move of slices     map(m)  freeze at A  scan/put  adopt at B  release at A  map(-)
+--   a piece more         reserve at B  map(j)  prepare at B                       map(-)
+--   a move of slices     map(m)  prepare at B  freeze at A  scan/put  adopt at B  release at A  map(-)
 --   one that is given up map(u)  prepare at B (no more adopting)  thaw at A       map(-)
---   a piece more         map(j)  prepare at B                                     map(-)
 --   a piece less         map(d)  stop at B    map(e): home takes its counts  erase at B  map(-)
 --   a piece was lost     map(x)  wipe everywhere; the store has it all; gone at home
 --
+-- The steps and their order are decided in hot/redis/hand_over.c. A piece is only made where it was
+-- reserved before the map named it: one that is missing later was lost with its cell, and nothing
+-- may take its place but what the store has. tests/sim/nodes has a model of these verbs: keep
+-- nodes_pieces.c like them.
+--
 -- Fields of a record that only this script uses:
 --   .map  at home   .mv  its last version        .pc  a piece: its home is another cell
+--   .rv   reserved for this version: serves nothing yet
 --   .pv   version it was prepared for   .av  adopted last   .fv .fs .fo  frozen last: version,
 --   "epoch-n" of that, what was owned    .dv .ds  the same of the stop     .h  when it was hot
 --
@@ -21,6 +27,7 @@
 local record = KEYS[2]
 local FIELDS = 2000 -- of one command
 local TEMPORARY_MS = 120000
+local RESERVED_MS = 3600000
 local KEEP, GONE = '1', '-'
 
 local closed, is = cell_closed('gen', 'ne', 'nn')
@@ -32,7 +39,23 @@ local function type_of(key)
     return string.sub(g, -1)
 end
 
+-- The same of a piece, or of home. What is only reserved is none: a mover that came late has
+-- reserved it again where the piece was lost.
+local function type_of_piece()
+    local type = type_of(record)
+    local has = type == 'F' and redis.call('HMGET', record, '.pc', '.rv')
+    if has and has[2] and not has[1] then return nil end
+    return type
+end
+
 local function version_of(map) return map and string.match(map, '^%d+') or '0' end
+
+-- At home the map itself says whether a step comes too late: the record may have been loaded anew.
+local function is_late_at_home(type, version)
+    if not type or type == 'n' then return false end
+    local has = redis.call('HMGET', record, '.pc', '.rv', '.map')
+    return not has[1] and not has[2] and version_of(has[3]) ~= version
+end
 
 -- Sets the record's last event, so that it is saved when the store has that.
 local function touch(epoch, n)
@@ -174,15 +197,24 @@ function verbs.split()
 end
 
 -- KEYS outbox; ARGV the version that the map has, the next one, the map ('' = none any more), the
--- type from now on, events, ms, how many, (field, amount)... to be added. -> ok epoch n | stale map version
+-- type from now on, events, ms, how many, incarnation, the slices that are at home by it, (field,
+-- amount)... to be added.
+-- -> ok epoch n | stale map version | odd (home lacks such a slice: it has forgotten that it has
+-- adopted it). One that was made or loaded anew meanwhile is another.
 function verbs.map()
     local type = type_of(record)
     if not type or type == 'n' then return 'none' end
-    local has = redis.call('HMGET', record, '.map', '.mv')
-    if version_of(has[1]) ~= ARGV[3] or tonumber(has[2] or 0) >= tonumber(ARGV[4]) then
+    local has = redis.call('HMGET', record, '.map', '.mv', '.i', '.own')
+    if version_of(has[1]) ~= ARGV[3] or tonumber(has[2] or 0) >= tonumber(ARGV[4]) or
+       (has[3] or '0') ~= ARGV[10] or (type == 'i' and ARGV[6] ~= 'i') then
         return {'stale', has[1] or '', has[2] or '0'}
     end
-    for i = 10, #ARGV, 2 do
+    for i = 1, has[4] and 64 or 0 do
+        if string.sub(ARGV[11], i, i) ~= GONE and string.sub(has[4], i, i) == GONE then
+            return {'odd', has[4]}
+        end
+    end
+    for i = 12, #ARGV, 2 do
         local before = redis.call('HGET', record, ARGV[i]) or '0'
         redis.call('HSET', record, ARGV[i],
                    ARGV[i] == '.w' and later(before, ARGV[i + 1]) or add(before, ARGV[i + 1]))
@@ -221,32 +253,64 @@ end
 
 -- ---- pieces ----
 
--- KEYS pieces; ARGV version, "home:id", type, incarnation -> ok, version adopted last
-function verbs.prepare()
-    local has = redis.call('HMGET', record, '.pc', '.dv', '.i', '.pv', '.av')
+-- KEYS pieces; ARGV version, "home:id", incarnation. The map is going to name this cell.
+function verbs.reserve()
+    local version = tonumber(ARGV[3])
+    local has = redis.call('HMGET', record, '.rv', '.pv', '.fv', '.dv', '.pc', '.i')
     local type = type_of(record)
-    local is_home = type and type ~= 'n' and not has[1]
-    if not is_home and (not type or type == 'n' or has[2] or has[3] ~= ARGV[6]) then
-        redis.call('UNLINK', record)
-        redis.call('HSET', record, '.g', gen .. ARGV[5], '.i', ARGV[6], '.pc', '1', '.w', '0 0 0',
-                   '.fv', ARGV[3])
-        if ARGV[5] == 'S' then redis.call('HSET', record, '.own', string.rep(GONE, 64)) end
-        has = {}
+    if type and type ~= 'n' then
+        for i = 1, 4 do
+            if tonumber(has[i] or 0) > version then return {'stale', has[i]} end
+        end
+        if not has[1] and not has[5] then return {'odd', type} end
     end
-    if not is_home then redis.call('SADD', KEYS[3], ARGV[4]) end
-    if tonumber(has[4] or 0) > tonumber(ARGV[3]) then return 'stale' end
+    if not type or not has[5] or has[4] or has[6] ~= ARGV[5] then
+        redis.call('UNLINK', record)
+        redis.call('HSET', record, '.g', gen .. 'F', '.i', ARGV[5])
+        redis.call('PEXPIRE', record, RESERVED_MS)
+    end
+    redis.call('HSET', record, '.rv', ARGV[3])
+    redis.call('SADD', KEYS[3], ARGV[4])
+    return 'ok'
+end
+
+-- ARGV version, the type of a piece that was reserved ('' = there is one) -> ok, version adopted
+-- last, epoch | stale, version
+function verbs.prepare()
+    local type = type_of(record)
+    if not type or type == 'n' then return 'none' end
+    if is_late_at_home(type, ARGV[3]) then return 'stale' end
+    local has = redis.call('HMGET', record, '.pc', '.rv', '.pv', '.av', '.dv')
+    local version = tonumber(ARGV[3])
+    if tonumber(has[3] or 0) > version or tonumber(has[2] or 0) > version then
+        return {'stale', text(math.max(tonumber(has[3] or 0), tonumber(has[2] or 0)))}
+    end
+    if has[2] and not has[1] then
+        if ARGV[4] == '' or has[2] ~= ARGV[3] then return 'none' end
+        redis.call('PERSIST', record)
+        redis.call('HSET', record, '.g', gen .. ARGV[4], '.pc', '1', '.w', '0 0 0', '.fv', ARGV[3])
+        if ARGV[4] == 'S' then redis.call('HSET', record, '.own', string.rep(GONE, 64)) end
+    elseif has[5] then
+        return {'odd', type}
+    end
+    redis.call('HDEL', record, '.rv')
     redis.call('HSET', record, '.pv', ARGV[3])
-    return {'ok', has[5] or '0'}
+    return {'ok', has[4] or '0', redis.call('HGET', KEYS[1], 'epoch')}
 end
 
 -- KEYS outbox, the slices'; ARGV version, slices, event, ms -> ok epoch n owned lost_ms (size of each)...
 function verbs.freeze()
-    if not type_of(record) then return 'none' end
+    local type = type_of_piece()
+    if not type then return 'none' end
     local has = redis.call('HMGET', record, '.own', '.fv', '.fs', '.fo')
     local version, last = tonumber(ARGV[3]), tonumber(has[2] or 0)
-    if not has[1] or last > version then return 'stale' end
+    if not has[1] or last > version or is_late_at_home(type, ARGV[3]) then return 'stale' end
     local epoch, n, owned
     if last == version and has[4] then
+        local own = chars(has[1])
+        for _, i in ipairs(selected(has[4])) do -- what was released is not there to be copied
+            if own[i] ~= 'm' and own[i] ~= 'n' then return {'odd', has[1]} end
+        end
         epoch, n = noted(has[3], '.fs', ARGV[5], ARGV[6])
         owned = has[4]
     else
@@ -321,12 +385,16 @@ function verbs.keep()
 end
 
 -- KEYS outbox, of each slice where it was put and where it goes; ARGV version, owned, event, ms,
--- size of each, lost_ms there -> ok | again (something is missing)
+-- size of each, lost_ms there, the epoch that it was prepared in -> ok | again (something is missing)
 function verbs.adopt()
-    if not type_of(record) then return 'none' end
+    local type = type_of_piece()
+    if not type then return 'none' end
+    if is_late_at_home(type, ARGV[3]) then return 'stale' end
     local has = redis.call('HMGET', record, '.own', '.pv', '.av', '.fv')
     if tonumber(has[3] or 0) >= tonumber(ARGV[3]) then return 'ok' end
     if has[2] ~= ARGV[3] or not has[1] then return 'stale' end
+    -- A cell that was opened anew may have forgotten that the move was given up.
+    if ARGV[#ARGV] ~= redis.call('HGET', KEYS[1], 'epoch') then return 'stale' end
     local slices, own = selected(ARGV[4]), chars(has[1])
     for k, i in ipairs(slices) do
         if own[i] == '1' or own[i] == '0' then return {'odd', has[1]} end
@@ -363,7 +431,9 @@ end
 
 -- KEYS the slices; ARGV version, slices
 function verbs.release()
-    if not type_of(record) then return 'none' end
+    local type = type_of_piece()
+    if not type then return 'none' end
+    if is_late_at_home(type, ARGV[3]) then return 'stale' end
     local has = redis.call('HMGET', record, '.own', '.fv')
     if has[2] ~= ARGV[3] then return 'stale' end
     local own = chars(has[1])
@@ -378,7 +448,12 @@ end
 -- KEYS the slices; ARGV version, that of the move, slices, what its target has adopted last. Gives
 -- the move up, or what is left of it if it was done already. -> thawed | moved
 function verbs.thaw()
-    if not type_of(record) then return 'none' end
+    local type = type_of_piece()
+    if not type then return 'none' end
+    if is_late_at_home(type, ARGV[3]) or
+       tonumber(redis.call('HGET', record, '.fv') or 0) > tonumber(ARGV[3]) then
+        return 'stale'
+    end
     local has = redis.call('HMGET', record, '.own', '.fv')
     local was_adopted = tonumber(ARGV[6]) >= tonumber(ARGV[4])
     if has[2] == ARGV[4] then
@@ -400,12 +475,12 @@ end
 
 -- KEYS outbox; ARGV version, event, ms -> ok epoch n .w its-time (field, value)...
 function verbs.stop()
-    if not type_of(record) then return 'none' end
+    if not type_of_piece() then return 'none' end
     local has = redis.call('HMGET', record, '.own', '.dv', '.ds', '.pc')
-    if not has[4] or (has[2] and has[2] ~= ARGV[3]) then return 'stale' end
+    if not has[4] or tonumber(has[2] or 0) > tonumber(ARGV[3]) then return 'stale' end
     if has[1] and string.find(has[1], '[10]') then return {'odd', has[1]} end
     local epoch, n
-    if has[2] then
+    if has[2] == ARGV[3] then
         epoch, n = noted(has[3], '.ds', ARGV[4], ARGV[5])
     else
         epoch, n = note(ARGV[4], ARGV[5])
@@ -415,12 +490,14 @@ function verbs.stop()
     return {'ok', epoch, n, '.w', redis.call('HGET', record, '.w'), unpack(list)}
 end
 
--- KEYS pieces, index of keys; ARGV version, "home:id"
+-- KEYS pieces, outbox; ARGV version, "home:id", event, ms -> ok epoch n. Home has its counts: a cell
+-- that comes back with the piece is behind the event, and is emptied.
 function verbs.erase()
     if type_of(record) and redis.call('HGET', record, '.dv') ~= ARGV[3] then return 'stale' end
     redis.call('UNLINK', record)
     redis.call('SREM', KEYS[3], ARGV[4])
-    return 'ok'
+    local epoch, n = emit(KEYS[4], ARGV[5], 1, tonumber(ARGV[6]))
+    return {'ok', epoch, n}
 end
 
 -- ---- also while the cell is being opened ----
@@ -433,17 +510,42 @@ local function is_unknown()
     return closed and redis.call('HGET', KEYS[1], 'state') ~= 'opening'
 end
 
--- KEYS index of keys, the 64 slices -> epoch n
-function always.wipe()
-    if is_unknown() then return 'closed' end
-    if redis.call('HGET', record, '.pc') then unlink(2, #KEYS) end
+-- A cell that is being opened cannot write: it will when it is open, or its data is thrown away and
+-- the log has an event behind it (open.lua). It may come back with other data before that.
+local function sequence_with_debt(event)
+    if closed then redis.call('HSET', KEYS[1], 'owes', event) end
     local at = redis.call('HMGET', KEYS[1], 'epoch', 'n')
-    return {at[1] or '0', at[2] or '0'}
+    return {at[1] or '0', closed and '1' or at[2] or '0'}
 end
 
--- KEYS (in the place of the record) pieces; ARGV "home:id"
+-- KEYS index of keys, the 64 slices, outbox; ARGV the version of the map that gives them up ('' = of
+-- any, home is lost), event, ms: what was made since stays. A cell that comes back with the piece is
+-- behind the event, and is emptied. -> epoch n
+function always.wipe()
+    if is_unknown() then return 'closed' end
+    local has = redis.call('HMGET', record, '.pc', '.rv', '.pv')
+    local is_later = ARGV[3] ~= '' and
+        math.max(tonumber(has[2] or 0), tonumber(has[3] or 0)) > tonumber(ARGV[3])
+    if (has[1] or has[2]) and not is_later then
+        unlink(2, #KEYS - 1)
+        if not closed then emit(KEYS[#KEYS], ARGV[4], 1, tonumber(ARGV[5])) end
+    end
+    return sequence_with_debt(ARGV[4])
+end
+
+-- ARGV event. How far the cell is, and if it is being opened: with the event that says that what is
+-- given up there is gone. -> epoch n
+function always.fence()
+    if is_unknown() then return 'closed' end
+    return sequence_with_debt(ARGV[3])
+end
+
+-- KEYS pieces; ARGV "home:id" -> ok | stale (it is there again)
 function always.unlist()
-    redis.call('SREM', KEYS[2], ARGV[3])
+    if is_unknown() then return 'closed' end
+    local has = redis.call('HMGET', record, '.pc', '.rv')
+    if has[1] or has[2] then return 'stale' end
+    redis.call('SREM', KEYS[3], ARGV[3])
     return 'ok'
 end
 
@@ -464,14 +566,18 @@ function always.progress()
 end
 
 -- KEYS[2...] records -> of each '' (none) or type, incarnation, map, options, written, and if it is
--- spread (field, value)...
+-- spread (field, value)... What is only reserved: R, incarnation, the version that it is reserved for.
 function verbs.tell()
     local answer = {}
     for i = 2, #KEYS do
         record = KEYS[i]
         local type = type_of(record)
+        local rv = type == 'F' and redis.call('HEXISTS', record, '.pc') == 0 and
+            redis.call('HGET', record, '.rv')
         if not type or type == 'n' then
             answer[#answer + 1] = ''
+        elseif rv then
+            answer[#answer + 1] = {'R', redis.call('HGET', record, '.i') or '0', rv, '', '0'}
         else
             local has = redis.call('HMGET', record, '.i', '.map', '.o', '.w')
             local counts = string.find('CSF', type, 1, true) and counted() or {}

@@ -8,13 +8,16 @@
 --                                     ^  | begin, by the same node, or 5 s after the last sign of it
 --                                     +--+
 --
+-- What is done to its data meanwhile (move.lua) is written down as its first event: `owes`. Data
+-- that is thrown away needs none: the log has an event behind it already.
+--
 -- While it is being opened, de and dn say what the last event of its data is. A generation is the
 -- epoch in which data was last thrown away: records of another one do not exist.
 --
 -- KEYS  cell, outbox, pieces
 -- ARGV  run id, 'begin', node, epoch         epoch: the new one is above it
---       -> {'new', epoch, de, dn} | {'busy'} | {'open'}
---       run id, 'open', node, epoch, keep (0|1), incarnations
+--       -> {'new', epoch, de, dn, since} | {'busy'} | {'open'}      since: of the first begin, ms
+--       run id, 'open', node, epoch, keep (0|1), incarnations, n: of the epoch, in the log already
 --       -> {'ok'} | {'busy'} | {'left', entries}
 -- Sent twice, 'begin' begins once more, and 'open' says ok.
 local OPENER_MS = 5000
@@ -33,13 +36,14 @@ if verb == 'begin' then
     end
     local begun = math.max(epoch, tonumber(ARGV[4])) + 1
     if state ~= 'opening' then
-        redis.call('HSET', cell, 'de', is[3] or 0, 'dn', is[4] or 0)
+        redis.call('HSET', cell, 'de', is[3] or 0, 'dn', is[4] or 0, 'since', text(now_ms()))
+        redis.call('HDEL', cell, 'owes')
     end
     redis.call('HSET', cell, 'state', 'opening', 'epoch', text(begun), 'n', 0, 'opener', node,
                'opener_ms', text(now_ms()), 'opener_run', run)
     redis.call('HDEL', cell, 'run')
-    local data = redis.call('HMGET', cell, 'de', 'dn')
-    return {'new', text(begun), data[1], data[2]}
+    local data = redis.call('HMGET', cell, 'de', 'dn', 'since')
+    return {'new', text(begun), data[1], data[2], data[3] or '0'}
 end
 
 if epoch ~= tonumber(ARGV[4]) or is[5] ~= node then return {'busy'} end
@@ -68,8 +72,11 @@ if ARGV[5] == '0' then
                'nn', 0)
 end
 redis.call('DEL', out) -- an empty stream remembers its last id
-redis.call('HSET', cell, 'state', 'open', 'run', run, 'n', 0, 'relayed', text(epoch) .. '-0', 'inc',
+local owes = redis.call('HGET', cell, 'owes')
+redis.call('HSET', cell, 'state', 'open', 'run', run, 'n', ARGV[7], 'relayed',
+           text(epoch) .. '-' .. ARGV[7], 'inc',
            text(math.max(tonumber(is[7] or 0), tonumber(ARGV[6]))))
-redis.call('HDEL', cell, 'de', 'dn', 'opener_ms', 'opener_run')
+redis.call('HDEL', cell, 'de', 'dn', 'since', 'opener_ms', 'opener_run', 'owes')
 redis.call('HSETNX', cell, 'gen', text(epoch))
+if owes and ARGV[5] ~= '0' then emit(out, owes, 1, now_ms()) end
 return {'ok'}

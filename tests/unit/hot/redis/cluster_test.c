@@ -119,7 +119,7 @@ static void reopen(unsigned cell)
     if (!err)
         err = outbox->ops->relayed(outbox, rig_bit(cell), sequences, NULL, &told, &stale, &error);
     if (!err)
-        err = outbox->ops->open(outbox, cell, epoch, true, 0, &error);
+        err = outbox->ops->open(outbox, cell, epoch, 0, true, 0, &error);
     if (err)
         fail_msg("%s", error.text);
 }

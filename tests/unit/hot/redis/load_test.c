@@ -216,7 +216,7 @@ TEST(a_loader_from_before_a_reopening_is_refused)
     struct hot_want slow;
     rig_wanted(hot, &slow);
     RIG_DO(&rig, "HSET", rig_key(&rig, hot, cell, "cell"), "run", "another");
-    rig_save_all(hot);
+    rig_save_all(&rig, hot);
     rig_open_cell(hot, cell, false);
     struct state_target older = counter("a", 10);
     rig_answer(hot, &slow, &older);

@@ -621,11 +621,12 @@ static void open_again(struct hot *hot, unsigned cell)
     if (!model.spreads)
         forget_unlogged(cell);
     assert_int_equal(model.sequences[cell], model.ends[cell]);
-    model.ends[cell] = model.sequences[cell] = sequence_of(epoch, 0); /* its EPOCH event */
+    uint64_t n = keep ? 0 : 1; /* of its EPOCH event: see relay_open.c */
+    model.ends[cell] = model.sequences[cell] = sequence_of(epoch, n);
     tell_saved();
     enum err err = ERR_UNAVAILABLE;
     for (unsigned i = 0; err == ERR_UNAVAILABLE && i < 100; i++) {
-        err = outbox->ops->open(outbox, cell, epoch, keep, model.deletions[cell], NULL);
+        err = outbox->ops->open(outbox, cell, epoch, n, keep, model.deletions[cell], NULL);
         if (err) {
             relay_all(hot);
             store_all();

@@ -33,7 +33,7 @@ static enum err begin(struct hot *hot, unsigned cell, uint64_t above, uint64_t *
 static enum err open_cell(struct hot *hot, unsigned cell, uint64_t epoch, bool keep)
 {
     struct outbox *outbox = rig_outbox(hot);
-    return outbox->ops->open(outbox, cell, epoch, keep, 0, NULL);
+    return outbox->ops->open(outbox, cell, epoch, 0, keep, 0, NULL);
 }
 
 static enum err relayed(struct hot *hot, unsigned cell, uint64_t sequence, bool *is_stale)
@@ -208,7 +208,7 @@ TEST(data_that_is_not_kept_does_not_exist_any_more)
     bool is_stale;
     assert_int_equal(relayed(hot, cell, op.sequence, &is_stale), ERR_OK);
     pretend_other_process(hot, cell);
-    rig_save_all(hot);
+    rig_save_all(&rig, hot);
     rig_open_cell(hot, cell, false);
     assert_int_equal(rig_run(hot, rig_get("a")).code, ERR_COLD);
     assert_string_not_equal(RIG_DO(&rig, "HGET", rig_key(&rig, hot, cell, "cell"), "lost_ms"), "");
@@ -222,7 +222,7 @@ TEST(a_cell_without_its_data_is_opened_when_all_others_were_begun)
     uint64_t last;
     rig_open_all(hot);
     rig_begin(hot);
-    rig_save_all(hot);
+    rig_save_all(&rig, hot);
     pretend_other_process(hot, 3);
     pretend_other_process(hot, 40);
     assert_int_equal(begin(hot, 3, 0, &epoch, &last), ERR_OK);
@@ -232,8 +232,31 @@ TEST(a_cell_without_its_data_is_opened_when_all_others_were_begun)
 
     uint64_t other;
     assert_int_equal(begin(hot, 40, 0, &other, &last), ERR_OK);
+    rig_save_all(&rig, hot);
     assert_int_equal(open_cell(hot, 3, epoch, false), ERR_OK);
     assert_int_equal(open_cell(hot, 40, other, false), ERR_OK);
+}
+
+/* So whatever comes back with it is behind the log. */
+TEST(what_is_given_up_in_a_cell_that_is_being_opened_is_its_first_event)
+{
+    struct hot *hot = rig_node(&rig);
+    uint64_t epoch;
+    uint64_t other;
+    uint64_t last;
+    rig_open_all(hot);
+    rig_begin(hot);
+    rig_save_all(&rig, hot);
+    pretend_other_process(hot, 3);
+    pretend_other_process(hot, 40);
+    assert_int_equal(begin(hot, 3, 0, &epoch, &last), ERR_OK);
+    assert_int_equal(begin(hot, 40, 0, &other, &last), ERR_OK);
+    assert_int_equal(open_cell(hot, 3, epoch, false), ERR_UNAVAILABLE); /* it waits for that */
+    assert_int_equal(open_cell(hot, 40, other, true), ERR_OK);
+    assert_string_equal(RIG_DO(&rig, "HGET", rig_key(&rig, hot, 40, "cell"), "n"), "1");
+    rig_save_all(&rig, hot);
+    assert_int_equal(open_cell(hot, 3, epoch, false), ERR_OK);
+    assert_string_equal(RIG_DO(&rig, "HGET", rig_key(&rig, hot, 3, "cell"), "n"), "0");
 }
 
 TEST(deletions_are_counted_on_from_where_the_store_is)
@@ -243,7 +266,7 @@ TEST(deletions_are_counted_on_from_where_the_store_is)
     uint64_t epoch;
     uint64_t last;
     assert_int_equal(begin(hot, 3, 0, &epoch, &last), ERR_OK);
-    assert_int_equal(outbox->ops->open(outbox, 3, epoch, false, 17, NULL), ERR_OK);
+    assert_int_equal(outbox->ops->open(outbox, 3, epoch, 0, false, 17, NULL), ERR_OK);
     assert_string_equal(RIG_DO(&rig, "HGET", rig_key(&rig, hot, 3, "cell"), "inc"), "17");
 }
 
@@ -413,6 +436,7 @@ RUN(OPEN(a_cell_without_a_hash_is_closed_until_it_was_opened),
     OPEN(data_that_is_kept_is_there_and_its_sequences_begin_anew),
     OPEN(data_that_is_not_kept_does_not_exist_any_more),
     OPEN(a_cell_without_its_data_is_opened_when_all_others_were_begun),
+    OPEN(what_is_given_up_in_a_cell_that_is_being_opened_is_its_first_event),
     OPEN(deletions_are_counted_on_from_where_the_store_is),
     OPEN(data_that_has_gone_back_without_a_word_is_noticed_by_the_relay),
     cmocka_unit_test(a_redis_that_is_down_is_waited_for_once_and_not_by_every_call),

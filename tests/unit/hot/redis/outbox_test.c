@@ -231,7 +231,7 @@ TEST(a_relay_of_a_former_epoch_is_told_so)
     assert_int_equal(relay(hot, cell, last + 1), rig_bit(cell)); /* the data does not */
     assert_int_equal(relay(opener, cell, last), 0);
     assert_int_equal(progress(hot, cell), last);
-    assert_int_equal(outbox->ops->open(outbox, cell, epoch, true, 0, NULL), ERR_OK);
+    assert_int_equal(outbox->ops->open(outbox, cell, epoch, 0, true, 0, NULL), ERR_OK);
     assert_int_equal(progress(hot, cell), sequence_of(epoch, 0));
     assert_int_equal(relay(hot, cell, last), rig_bit(cell)); /* another epoch */
 }

@@ -166,17 +166,18 @@ static inline uint64_t rig_open_cell(struct hot *hot, unsigned cell, bool keep)
     uint64_t epoch = 0;
     uint64_t last;
     if (outbox->ops->begin(outbox, cell, 0, &epoch, &last, &error) ||
-        outbox->ops->open(outbox, cell, epoch, keep, 0, &error))
+        outbox->ops->open(outbox, cell, epoch, 0, keep, 0, &error))
         fail_msg("%s", error.text);
     return epoch;
 }
 
-/* The store has everything, and more: of an epoch that is yet to come. */
-static inline void rig_save_all(struct hot *hot)
+/* The store has everything, and what will be written in the epochs that the cells are in now. */
+static inline void rig_save_all(struct rig *rig, struct hot *hot)
 {
     uint64_t sequences[LIMIT_CELLS];
     for (unsigned i = 0; i < LIMIT_CELLS; i++)
-        sequences[i] = sequence_of(1000, 0);
+        sequences[i] = sequence_of(
+            strtoull(RIG_DO(rig, "HGET", rig_key(rig, hot, i, "cell"), "epoch"), NULL, 10), 1000);
     hot_saved(hot, sequences);
 }
 
