@@ -4,7 +4,7 @@
 #include <string.h>
 
 static const char *const reason_texts[] = {
-    [HEAT_UNCHANGED] = "never changed",
+    [HEAT_UNCHANGED] = "not changed since it was created or loaded",
     [HEAT_CREATED] = "asked for at creation",
     [HEAT_BUSY] = "more writes than spread-rate",
     [HEAT_CONTENDED] = "its cell's lock was found taken",

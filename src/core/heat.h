@@ -34,9 +34,9 @@ enum heat_reason {
 };
 #define HEAT_REASON_COUNT 6u
 
-/* A constant text: "never changed", "asked for at creation", "more writes than
- * spread-rate", "its cell's lock was found taken", "quiet for 10 s", "asked for
- * by hand". */
+/* A constant text: "not changed since it was created or loaded", "asked for at creation",
+ * "more writes than spread-rate", "its cell's lock was found taken", "quiet for 10 s",
+ * "asked for by hand". */
 const char *heat_reason_text(enum heat_reason reason);
 
 /* What was seen of one id in the window that has just ended. */

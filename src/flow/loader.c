@@ -107,12 +107,9 @@ static bool is_refused(struct errand *errand, const struct state_target *target)
     struct loader *loader = errand->loader;
     if (!target->is_wrong || !loader->options.suspects)
         return false;
-    char id[128];
-    if (suspects_queue_add(loader->options.suspects, target->id))
-        message_error("a row of the store is not what was written there: it is counted anew from "
-                      "the log before it is used id=%s",
-                      message_quote(id, sizeof(id), target->id));
-    else if (!loader->runs && !suspects_queue_has(loader->options.suspects, target->id))
+    if (suspects_queue_report(loader->options.suspects, target->id))
+        return loader->runs;
+    if (!loader->runs && !suspects_queue_has(loader->options.suspects, target->id))
         loader->has_unnamed = true;
     return loader->runs;
 }
@@ -188,6 +185,17 @@ static enum err find_user(struct errand *errand, struct error *error)
     return err;
 }
 
+static enum err load_slice(struct errand *errand, struct error *error)
+{
+    struct loader *loader = errand->loader;
+    const struct hot_want *want = &errand->want;
+    enum err err =
+        store_load_slice(loader->reader, want->id, want->slice, give_slice, errand, error);
+    if (err == ERR_CORRUPT && loader->runs && loader->options.suspects)
+        (void)suspects_queue_report(loader->options.suspects, want->id);
+    return err;
+}
+
 static enum err ask_store(struct errand *errand, struct error *error)
 {
     struct store_reader *reader = errand->loader->reader;
@@ -196,7 +204,7 @@ static enum err ask_store(struct errand *errand, struct error *error)
     case HOT_WANT_TARGET:
         return store_load(reader, want->id, give_target, errand, error);
     case HOT_WANT_SLICE:
-        return store_load_slice(reader, want->id, want->slice, give_slice, errand, error);
+        return load_slice(errand, error);
     case HOT_WANT_USER:
         return find_user(errand, error);
     case HOT_WANT_KEY:

@@ -19,6 +19,7 @@ struct strays {
     struct slice pattern; /* size 0 = all */
     struct proof_ids *ids;
     struct log_position at; /* behind the last section that was looked at */
+    uint64_t hash_key;      /* random: clients choose ids, and with this not where they land */
     uint64_t *seen;         /* owned; hashes of ids that were looked at, the last of each place */
     uint64_t *taken;        /* owned; hashes of those in `ids`; 0 = empty */
 };
@@ -26,7 +27,7 @@ struct strays {
 /* False: it was there already. */
 static bool take_hash(struct strays *strays, uint64_t hash)
 {
-    size_t place = (size_t)hash % STRAYS_TAKEN;
+    size_t place = (size_t)hash_slot(hash, strays->hash_key) % STRAYS_TAKEN;
     while (strays->taken[place] != 0 && strays->taken[place] != hash)
         place = (place + 1) % STRAYS_TAKEN;
     bool is_new = strays->taken[place] == 0;
@@ -65,7 +66,7 @@ static enum err look_at_event(struct strays *strays, const struct event *event, 
     if (event->type == EVENT_CREATE)
         kinds_split(strays->proof->seat->desk->kinds, event->id, &id, &kind);
     uint64_t hash = hash_stable(id);
-    uint64_t *seen = &strays->seen[hash % STRAYS_SEEN];
+    uint64_t *seen = &strays->seen[hash_slot(hash, strays->hash_key) % STRAYS_SEEN];
     if (*seen == hash)
         return ERR_OK;
     *seen = hash;
@@ -109,6 +110,7 @@ enum err proof_check_strays(struct proof *proof, struct slice pattern, struct er
         return ERR_OK; /* what is in no place is looked for in a log of one lane only */
     struct proof_ids ids;
     struct strays strays = {.proof = proof, .pattern = pattern, .ids = &ids};
+    strays.hash_key = env_random(proof->seat->desk->options.env);
     strays.seen = memory_take_zeroed(STRAYS_SEEN * sizeof(*strays.seen));
     strays.taken = memory_take_zeroed(STRAYS_TAKEN * sizeof(*strays.taken));
     proof_ids_init(&ids);

@@ -120,7 +120,7 @@ TEST(a_counter_is_created_on_first_write)
     assert_int_equal(is.shards, 1);
     assert_int_equal(is.shards_asked, 1);
     assert_int_equal(is.written_ms, RIG_BEGAN_MS);
-    assert_string_equal(is.reason, "never changed");
+    assert_string_equal(is.reason, "not changed since it was created or loaded");
 }
 
 TEST(a_counter_can_be_created_by_adding_nothing)

@@ -505,13 +505,18 @@ TEST(a_mover_may_die_at_every_step_and_another_goes_on)
     compare_everything();
 }
 
-static uint32_t shards_of(struct rig *node)
+static struct op_describe describe(struct rig *node)
 {
     struct op_describe is = {0};
     struct op op = on(OP_DESCRIBE, ITEM);
     op.describe = &is;
     assert_int_equal(rig_ask(node, op).code, ERR_OK);
-    return is.shards;
+    return is;
+}
+
+static uint32_t shards_of(struct rig *node)
+{
+    return describe(node).shards;
 }
 
 TEST(what_a_dead_mover_has_left_is_finished_by_whoever_meets_it)
@@ -531,6 +536,27 @@ TEST(what_a_dead_mover_has_left_is_finished_by_whoever_meets_it)
         assert_int_equal(shards_of(&nodes[1]), 1);
     }
     end_writers();
+    compare_everything();
+}
+
+TEST(a_fold_that_another_mover_finishes_says_why_and_since_when)
+{
+    start_writers(write_reactions);
+    while (rig_ask(&nodes[0], on(OP_EXISTS, ITEM)).changed == false)
+        usleep(1000);
+    end_writers();
+    assert_int_equal(reshard(0, ITEM, 4), ERR_OK);
+    int64_t spread_ms = describe(&nodes[0]).changed_ms;
+    atomic_store(&move_steps_left, 8);
+    assert_int_not_equal(hot_reshard(nodes[0].hot, SLICE(ITEM), 1, 0), ERR_OK);
+    atomic_store(&move_steps_left, -1);
+    double until = seconds() + 120;
+    while (move_go_on(layer_of(nodes[1].hot), SLICE(ITEM)) != ERR_OK)
+        assert_true(seconds() < until);
+    struct op_describe is = describe(&nodes[0]);
+    assert_int_equal(is.shards, 1);
+    assert_string_equal(is.reason, "asked for by hand");
+    assert_true(is.changed_ms > spread_ms);
     compare_everything();
 }
 
@@ -719,16 +745,24 @@ static void wipe_cell(unsigned cell)
     assert_int_equal(system(command), 0); /* NOLINT: our own names */
 }
 
+static uint64_t all_ops(void)
+{
+    uint64_t ops = 0;
+    for (unsigned i = 0; i < WRITERS; i++)
+        ops += writers[i].ops;
+    return ops;
+}
+
 static void write_for(double duration)
 {
     atomic_store(&stop, false);
-    uint64_t before = 0;
-    for (unsigned i = 0; i < WRITERS; i++) {
-        before += writers[i].ops;
+    uint64_t before = all_ops();
+    for (unsigned i = 0; i < WRITERS; i++)
         assert_int_equal(pthread_create(&writers[i].thread, NULL, write_patiently, &writers[i]), 0);
-    }
     they_write = true;
     usleep((useconds_t)(duration * 1e6));
+    for (unsigned i = 0; i < 1200 && all_ops() == before; i++)
+        usleep(100000);
     assert_true(end_writers() > before);
 }
 
@@ -1139,6 +1173,7 @@ RUN(ON_TWO_NODES(an_item_that_is_spread_and_folded_while_it_is_written_loses_nob
     ON_TWO_NODES(two_nodes_that_change_shards_at_once_do_not_harm_each_other),
     ON_TWO_NODES(a_mover_may_die_at_every_step_and_another_goes_on),
     ON_TWO_NODES(what_a_dead_mover_has_left_is_finished_by_whoever_meets_it),
+    ON_TWO_NODES(a_fold_that_another_mover_finishes_says_why_and_since_when),
     ON_TWO_NODES(while_the_log_is_down_nothing_moves_and_writers_go_on),
     ON_TWO_NODES(counters_of_every_policy_are_the_sum_of_what_was_added),
     ON_TWO_NODES(users_who_move_bring_along_that_keys_were_lost),

@@ -117,6 +117,31 @@ class StoreDamage(tallyd.Case):
         client = self.client(server)
         tallyd.wait_until(lambda: self.read(client, 79) is not None, 30, "it is counted anew")
 
+    def test_a_slice_that_was_changed_is_made_anew_when_it_is_asked_for(self):
+        server = self.server("--flush-interval", "10ms", "--audit-every", "0")
+        client = self.client(server)
+        users = [str(number) for number in range(10000, 20000)]
+        for start in range(0, len(users), 1000):
+            client.pipeline([("LIKE", "crowd", user) for user in users[start:start + 1000]])
+        server.stop()
+        base = sqlite3.connect(os.path.join(server.data, "tally.db"), timeout=20)
+        slices = base.execute("SELECT place, members FROM members").fetchall()
+        self.assertEqual(len(slices), 64)
+        base.execute("UPDATE members SET members = ? WHERE place = ?", (slices[1][1], slices[0][0]))
+        base.commit()
+        base.execute("VACUUM")
+        base.close()
+        server.start()
+        client = self.client(server)
+
+        def all_are_right():
+            answers = client.pipeline([("LIKE", "crowd", user) for user in users])
+            refused = [answer for answer in answers if isinstance(answer, tallyd.ReplyError)]
+            self.assertLessEqual({answer for answer in answers if answer not in refused}, {0})
+            return not refused
+        tallyd.wait_until(all_are_right, 60, "the slice is made anew")
+        self.assertEqual(client.call("GET", "crowd/like"), str(len(users)))
+
     def mark(self, path):
         """How far the store is; None if the file is being written."""
         base = sqlite3.connect(path, timeout=20)

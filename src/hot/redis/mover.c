@@ -71,8 +71,6 @@ static void work(struct mover *mover, struct job *job)
     switch (job->work) {
     case MOVER_RESHARD:
         job->code = move_reshard(mover->layer, job_id(job), job->shards, job->reason);
-        if (job->code == ERR_OK && job->shards == 1)
-            spread_note_folded(mover->layer, job_id(job), job->reason);
         break;
     case MOVER_GO_ON:
         job->code = move_go_on(mover->layer, job_id(job));

@@ -36,8 +36,6 @@ enum err spreads_reshard(struct hot *hot, struct slice id, uint32_t shards, int6
     uint8_t kind;
     kinds_split(layer->options.kinds, id, &id, &kind); /* a reaction's shards are its item's */
     enum err err = move_reshard(layer, id, shards, HEAT_BY_HAND);
-    if (err == ERR_OK && shards == 1)
-        spread_note_folded(layer, id, HEAT_BY_HAND);
     struct resharded *resharded = memory_take(sizeof(*resharded));
     resharded->layer = layer;
     resharded->id_size = id.size;

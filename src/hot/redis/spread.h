@@ -196,10 +196,6 @@ void spread_was_read(struct spread_entry *entry);
 /* The map was read (or there is none any more): those that wait for it go on. */
 void spread_met_map(struct spread_entry *entry);
 
-/* It is in one piece again: its record at home keeps why and since when. Waits for it; any thread
- * but the layer's. */
-void spread_note_folded(struct layer *layer, struct slice id, enum heat_reason reason);
-
 /* The mover is done with it. */
 void spread_was_moved(struct spread_entry *entry, enum err code);
 

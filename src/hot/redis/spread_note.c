@@ -67,22 +67,3 @@ void spreads_note_write(struct layer *layer, struct op *op, unsigned cell)
         op->value = total.value;
     }
 }
-
-/* ---- a fold ---- */
-
-static void ignore_reply(void *arg, const struct redisReply *reply)
-{
-    (void)arg, (void)reply;
-}
-
-void spread_note_folded(struct layer *layer, struct slice id, enum heat_reason reason)
-{
-    struct call call;
-    call_init(&call, layer, layer_home(hash_stable(id)), SCRIPT_LOOK);
-    call_key_of(&call, "r", id);
-    call_arg_text(&call, "folded");
-    call_arg_number(&call, reason);
-    call_arg_number(&call, (uint64_t)env_wall_ms(layer->env));
-    (void)ask(&call, ignore_reply, NULL); /* what it says is for people */
-    call_done(&call);
-}

@@ -13,7 +13,6 @@
 --                                    not all here. Last come epoch and n of the cell.
 --   'mend', .g, .u, field, is, shall KEYS: record. Sets the field if it is still so
 --                                    -> ok | busy
---   'folded', reason, ms             KEYS: record, that is in one piece again: why, and since when
 -- All but 'scan' may answer 'closed'.
 local verbs = {}
 
@@ -96,14 +95,6 @@ function verbs.mend()
         return 'busy'
     end
     redis.call('HSET', KEYS[2], ARGV[5], ARGV[7])
-    return 'ok'
-end
-
-function verbs.folded()
-    local is = redis.call('HMGET', KEYS[2], '.g', '.map')
-    if is[1] and not is[2] then
-        redis.call('HSET', KEYS[2], '.ch', ARGV[3] .. ' ' .. ARGV[4])
-    end
     return 'ok'
 end
 

@@ -196,9 +196,9 @@ function verbs.split()
     return 's'
 end
 
--- KEYS outbox; ARGV the version that the map has, the next one, the map ('' = none any more), the
--- type from now on, events, ms, how many, incarnation, the slices that are at home by it, (field,
--- amount)... to be added.
+-- KEYS outbox; ARGV the version that the map has, the next one, the map ('' = none any more: the
+-- record notes why and since when it is in one piece), the type from now on, events, ms, how many,
+-- incarnation, the slices that are at home by it, (field, amount)... to be added.
 -- -> ok epoch n | stale map version | odd (home lacks such a slice: it has forgotten that it has
 -- adopted it). One that was made or loaded anew meanwhile is another.
 function verbs.map()
@@ -222,6 +222,8 @@ function verbs.map()
     redis.call('HSET', record, '.mv', ARGV[4], '.g', gen .. ARGV[6])
     if ARGV[5] == '' then
         redis.call('HDEL', record, '.map', '.h')
+        local reason, ms = string.match(has[1] or '', '^%S+ %S+ %S+ (%d+) (%d+)')
+        if reason then redis.call('HSET', record, '.ch', reason .. ' ' .. ms) end
     else
         redis.call('HSET', record, '.map', ARGV[5])
     end
