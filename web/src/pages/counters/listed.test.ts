@@ -8,6 +8,10 @@ it("lists a counter for each reaction of an item", () => {
   ]);
 });
 
+it("shows no number for a counter whose row is damaged", () => {
+  expect(rowsOf([{ id: "views", value: null, hot: false }]).map((row) => row.value)).toEqual(["?"]);
+});
+
 it("compares decimals of any size", () => {
   const values = ["100000000000000000001", "-5", "12", "-40", "100000000000000000000", "0"];
   expect(values.sort(compareValues)).toEqual(["-40", "-5", "0", "12", "100000000000000000000", "100000000000000000001"]);

@@ -6,7 +6,7 @@ import { exact } from "../../lib/format";
 /** As the server has it: an item with all its counts, or a counter. */
 export interface Listed {
   id: string;
-  value?: string;
+  value?: string | null; // null: the store's row is damaged, and is being counted anew
   counts?: Counts;
   hot: boolean;
 }
@@ -25,7 +25,7 @@ export function rowsOf(listed: Listed[]): Row[] {
   return listed.flatMap(({ id, value, counts, hot }): Row[] =>
     counts
       ? Object.entries(counts).map(([kind, count]) => ({ id: `${id}/${kind}`, item: id, value: count, isHot: hot }))
-      : [{ id, item: null, value: value ?? "0", isHot: hot }]);
+      : [{ id, item: null, value: value ?? "?", isHot: hot }]);
 }
 
 /** How many there are, as the overview counts them: an item is one, however many kinds of reactions it has. */
