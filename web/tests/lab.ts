@@ -1,7 +1,7 @@
 // What the tests in a browser need: a tallyd of their own, the system's Chromium, and a check that all is well.
 
 import { execFileSync, spawn, type ChildProcess } from "node:child_process";
-import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
@@ -76,9 +76,13 @@ export class Tallyd {
     await ended;
   }
 
-  /** As if it hung: it takes connections, and answers nothing until it goes on. */
-  hang(): void {
+  /** As if it hung: it takes connections, and answers nothing until it goes on. On a busy machine its threads run on for a moment after
+   * the signal: returns when all are stopped. */
+  async hang(): Promise<void> {
     this.process!.kill("SIGSTOP");
+    const tasks = `/proc/${this.process!.pid}/task`;
+    const states = () => readdirSync(tasks).map((task) => readFileSync(`${tasks}/${task}/stat`, "utf8").replace(/^.*\) /s, "")[0]);
+    await expect.poll(states).toSatisfy((all: string[]) => all.every((state) => state === "T"));
   }
 
   goOn(): void {
