@@ -6,6 +6,7 @@ That holds for the thread too: whoever starts servers in a thread must keep the 
 
 import atexit
 import contextlib
+import glob
 import os
 import random
 import shutil
@@ -106,6 +107,15 @@ def children_of(pid):
                 for child in map(int, file.read().split()):
                     result += [child, *children_of(child)]
     return result
+
+
+def _is_stopped(pid):
+    """Is each of its threads stopped by a signal, or is it gone?"""
+    for path in glob.glob(f"/proc/{pid}/task/*/stat"):
+        with contextlib.suppress(OSError), open(path, encoding="utf-8") as file:
+            if file.read().rpartition(")")[2].split()[0] not in "TZX":
+                return False
+    return True
 
 
 def wait_until(is_true, timeout_s, what):
@@ -252,6 +262,9 @@ class Server(Kept):
         for pid in self.pids():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGSTOP)
+        # On a busy machine threads run on for a moment after the signal.
+        wait_until(lambda: all(_is_stopped(pid) for pid in self.pids()), READY_WITHIN_S,
+                   f"{self.name}, to stand still")
 
     def resume(self):
         for pid in self.pids() if self.is_paused else []:
