@@ -5,21 +5,33 @@
 #include "core/event.h"
 #include "core/user.h"
 
-void raw_erase(struct buffer *raw, struct slice user)
+/* Overwrites what looks like the name, in either case. */
+static bool blank_bytes(struct buffer *raw, struct slice user)
+{
+    bool is_changed = false;
+    for (size_t at = 0; at + user.size <= raw->size; at++) {
+        if (!slice_equal_nocase((struct slice){raw->data + at, user.size}, user))
+            continue;
+        memset(raw->data + at, '~', user.size);
+        is_changed = true;
+    }
+    return is_changed;
+}
+
+bool raw_erase(struct buffer *raw, struct slice user)
 {
     struct slice left = buffer_slice(raw);
     struct slice section;
-    uint64_t changed;
+    uint64_t changed = 0;
     bool is_read = true;
-    while (raw_next(&left, &section))
+    while (raw_next(&left, &section)) {
+        uint64_t events = 0;
         is_read &= !section_erase(raw->data + (section.data - raw->data), section.size, user,
-                                  &changed, NULL);
+                                  &events, NULL);
+        changed += events;
+    }
     if (is_read && left.size == 0)
-        return; /* what it still says is the id, without which it could not be applied */
-    char *at = raw->data;
-    char *end = at + raw->size;
+        return changed > 0; /* what it still says is the id, without which it is nothing */
     uint32_t number;
-    while (!user_is_numeric(user, &number) &&
-           (at = memmem(at, (size_t)(end - at), user.data, user.size)) != NULL)
-        memset(at, '~', user.size);
+    return (!user_is_numeric(user, &number) && blank_bytes(raw, user)) || changed > 0;
 }

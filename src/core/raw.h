@@ -39,7 +39,7 @@ static inline bool raw_next(struct slice *raw, struct slice *ret_section)
 }
 
 /* Takes a user out, in place; ids stay. What cannot be read has no users, only bytes: those that
- * look like the name are overwritten. */
-void raw_erase(struct buffer *raw, struct slice user);
+ * look like the name are overwritten. False: nothing of it names the user. */
+bool raw_erase(struct buffer *raw, struct slice user);
 
 #endif

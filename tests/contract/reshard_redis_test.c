@@ -849,16 +849,27 @@ static FILE *tell_cells(const char *command, const char *rest, const char *mode,
     return answers;
 }
 
+static uint64_t closed_in(unsigned node)
+{
+    struct outbox *outbox = redis_hot_outbox(nodes[node].hot);
+    return outbox->ops->closed(outbox);
+}
+
 /* As when all cells have moved to another server: they are opened anew, with their data. */
 static void change_process(void)
 {
     assert_int_equal(pclose(tell_cells("HSET", "run another", "w", NULL)), 0);
-    for (unsigned i = 0; i < NODES; i++) {
-        struct outbox *outbox = redis_hot_outbox(nodes[i].hot);
-        usleep(300000); /* a round of leases: then it is known */
-        while (outbox->ops->closed(outbox) != 0)
+    bool knows[NODES] = {false}; /* from its next round of leases on */
+    unsigned known = 0;
+    for (unsigned ms = 0; ms < 3000 && known < NODES; ms++, usleep(1000))
+        for (unsigned i = 0; i < NODES; i++) {
+            bool was_known = knows[i];
+            knows[i] |= closed_in(i) != 0;
+            known += knows[i] && !was_known;
+        }
+    for (unsigned i = 0; i < NODES; i++)
+        while (closed_in(i) != 0)
             usleep(10000);
-    }
 }
 
 /* Whoever has lost keys asks the store for them. So does who gets users of such a cell. */

@@ -1575,6 +1575,38 @@ TEST(what_waits_loses_an_erased_user_from_its_keys_and_keeps_its_id)
     assert_string_equal(rig_load(rig, "bad-ann-7-a"), "bad-ann-7-a value=2");
 }
 
+/* In either case, and encoded as in a URL: no bytes of it are those of the name. */
+TEST(what_waits_and_dead_letters_lose_a_name_that_a_key_spells_otherwise)
+{
+    form->refuse(rig->folder, "bad%", "ABORT");
+    static const char *const keys[] = {"order-BOB-1", "by-b%6Fb-2", "Bob3"};
+    for (unsigned i = 0; i < 3; i++) {
+        char id[16];
+        snprintf(id, sizeof(id), "bad%u", i);
+        struct store_unit *unit = rig_unit(rig, id, false);
+        struct event event = {.type = EVENT_ADD,
+                              .id = unit->id,
+                              .amount = number_of(1),
+                              .key = slice_of(keys[i]),
+                              .answer = {.changed = true, .value = number_of(1)}};
+        rig_event(rig, unit, &event);
+        unit->delta = number_of(1);
+        rig_apply_ok(rig);
+        assert_true(form->holds(rig->folder, keys[i]));
+        if (i > 0)
+            continue;
+        for (int64_t wait = 1000; wait <= 16000; wait *= 2) {
+            rig->now_ms += wait;
+            assert_string_equal(retry_due(), wait < 16000 ? "bad0 refused" : "bad0 letter");
+        }
+    }
+    uint64_t rows;
+    assert_int_equal(
+        store_erase(rig->store, SLICE("bob"), SLICE("erased-1"), rig->now_ms, &rows, NULL), ERR_OK);
+    for (unsigned i = 0; i < 3; i++)
+        assert_false(form->holds(rig->folder, keys[i]));
+}
+
 /* Memory may know the name still, and its number: they come back together. */
 TEST(an_erased_user_who_comes_back_is_one_user)
 {
@@ -1733,6 +1765,7 @@ static inline int store_suite(const struct form *of)
         CASE(a_row_that_was_changed_by_hand_does_not_fit),
         CASE(an_erased_user_leaves_no_name_behind),
         CASE(what_waits_loses_an_erased_user_from_its_keys_and_keeps_its_id),
+        CASE(what_waits_and_dead_letters_lose_a_name_that_a_key_spells_otherwise),
         CASE(an_erased_user_who_comes_back_is_one_user),
         CASE(no_copy_of_an_erased_name_is_left_between_the_rows),
         CASE(an_erased_numeric_user_has_a_stub_in_the_history),

@@ -183,9 +183,12 @@ class ProxyTest(Case):
         client.ping()
         self.assertGreater(time.monotonic() - begin, 0.1)
         self.proxy.clear()
-        begin = time.monotonic()
-        client.ping()
-        self.assertLess(time.monotonic() - begin, 0.1)
+
+        def seconds():
+            begin = time.monotonic()
+            client.ping()
+            return time.monotonic() - begin
+        self.assertLess(min(seconds() for _ in range(20)), 0.1)  # where others want the cores, too
 
     def test_an_answer_can_be_lost_after_the_request_has_arrived(self):
         self.proxy.set(lose="INCR", lose_every=2)

@@ -174,10 +174,10 @@ def run_listener(step, port, meanwhile):
             with open(output.name, encoding="utf-8") as text:
                 return lines_of(text.read())
         with subprocess.Popen(command, stdout=output, stdin=subprocess.DEVNULL) as listener:
-            tallyd.wait_until(lambda: "subscribe" in "".join(printed()), 10, "it subscribes")
+            tallyd.wait_until(lambda: "subscribe" in "".join(printed()), 30, "it subscribes")
             others = meanwhile()
             with contextlib.suppress(AssertionError):
-                tallyd.wait_until(lambda: len(printed()) >= len(step.said), 5, "it hears")
+                tallyd.wait_until(lambda: len(printed()) >= len(step.said), 20, "it hears")
             time.sleep(0.3)
             listener.terminate()
         return [(step, printed()), *others]

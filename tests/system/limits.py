@@ -123,7 +123,7 @@ class Sizes(tallyd.Case):
         begin = time.monotonic()
         for _ in range(100):
             self.one.call("INCR", "beside")
-        self.assertLess(time.monotonic() - begin, 5)
+        self.assertLess(time.monotonic() - begin, tallyd.REPLY_WITHIN_S)
 
         slow.socket.settimeout(tallyd.REPLY_WITHIN_S)
         for i in range(1, count):
@@ -580,7 +580,7 @@ class Patience(tallyd.Case):
                 slow.send(("ECHO", "x" * 30000))
         begin = time.monotonic()
         self.assertEqual(other.call("INCR", "views"), 1)
-        self.assertLess(time.monotonic() - begin, 2)
+        self.assertLess(time.monotonic() - begin, 10)
         server.wait_message("its answers pile up")
 
 

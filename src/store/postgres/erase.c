@@ -133,14 +133,13 @@ static enum err erase_name(struct postgres_store *store, struct erase *call, int
 
 /* ---- raw events ---- */
 
-/* Bytes of a table that the name is in: read all, then written one by one. */
+/* All that is in the table, one by one: only raw_erase() knows all forms that a name has in it. */
 static enum err scrub_raws(struct postgres_store *store, struct slice user, enum statement read,
                            enum statement write, struct error *error)
 {
     struct pg *pg = &store->pg;
     for (int64_t after = 0;;) {
         pg_args(pg);
-        pg_arg_bytes(pg, user);
         pg_arg_int(pg, after);
         enum err err = pg_query(pg, read, error);
         if (err || pg_rows(pg) == 0)
@@ -148,7 +147,8 @@ static enum err scrub_raws(struct postgres_store *store, struct slice user, enum
         after = pg_int(pg, 0, 0);
         store->raw.size = 0;
         (void)buffer_append_slice(&store->raw, pg_slice(pg, 0, 1));
-        raw_erase(&store->raw, user);
+        if (!raw_erase(&store->raw, user))
+            continue;
         pg_args(pg);
         pg_arg_int(pg, after);
         pg_arg_bytes(pg, buffer_slice(&store->raw));

@@ -232,11 +232,11 @@
                      "$1::bigint")                                                                 \
     X(SQL_TEND_FORGET_USER, "WITH gone AS (DELETE FROM users WHERE number = $1::bigint) "          \
                             "UPDATE progress SET erased = erased + 1")                             \
-    X(SQL_TEND_RAWS, "SELECT row, raw FROM waiting WHERE position($1::bytea IN raw) > 0 "          \
-                     "AND row > $2::bigint ORDER BY row LIMIT 1")                                  \
+    X(SQL_TEND_RAWS, "SELECT row, raw FROM waiting WHERE raw IS NOT NULL AND row > $1::bigint "    \
+                     "ORDER BY row LIMIT 1")                                                       \
     X(SQL_TEND_RAW_SET, "UPDATE waiting SET raw = $2::bytea WHERE row = $1::bigint")               \
-    X(SQL_TEND_LETTER_RAWS, "SELECT row, raw FROM dead_letters WHERE position($1::bytea IN raw) "  \
-                            "> 0 AND row > $2::bigint ORDER BY row LIMIT 1")                       \
+    X(SQL_TEND_LETTER_RAWS, "SELECT row, raw FROM dead_letters WHERE raw IS NOT NULL "             \
+                            "AND row > $1::bigint ORDER BY row LIMIT 1")                           \
     X(SQL_TEND_LETTER_RAW_SET, "UPDATE dead_letters SET raw = $2::bytea WHERE row = $1::bigint")
 
 #endif

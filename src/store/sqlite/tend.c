@@ -500,12 +500,10 @@ static enum err scrub_raws(struct sqlite_store *store, struct slice user, enum s
         return ERR_UNAVAILABLE;
     enum err err;
     while (!(err = db_step(&store->db, statement, error))) {
-        struct slice raw = db_slice(statement, 1);
-        if (!memmem(raw.data, raw.size, user.data, user.size))
-            continue;
         store->raw.size = 0;
-        (void)buffer_append_slice(&store->raw, raw);
-        raw_erase(&store->raw, user);
+        (void)buffer_append_slice(&store->raw, db_slice(statement, 1));
+        if (!raw_erase(&store->raw, user))
+            continue;
         sqlite3_stmt *update = db_take(&store->db, write, error);
         if (!update) {
             sqlite3_reset(statement);

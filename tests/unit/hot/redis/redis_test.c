@@ -82,7 +82,8 @@ TEST(a_server_that_is_not_there_yet_is_no_reason_to_give_up)
     assert_non_null(strstr(reason, "127.0.0.1:1"));
     uint64_t began = env_monotonic_ns(env_system());
     assert_int_equal(rig_run(hot, rig_add("a", 1)).code, ERR_UNAVAILABLE);
-    assert_true(env_monotonic_ns(env_system()) - began < UINT64_C(500000000));
+    /* Not the 5 s that an op waits. */
+    assert_true(env_monotonic_ns(env_system()) - began < UINT64_C(2500000000));
     hot_close(hot);
 }
 

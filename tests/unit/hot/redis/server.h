@@ -2,17 +2,16 @@
 #ifndef TESTS_UNIT_HOT_REDIS_SERVER_H
 #define TESTS_UNIT_HOT_REDIS_SERVER_H
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <hiredis/hiredis.h>
 
+#include "unit/free_port.h"
 #include "unit/test.h"
 
 struct server {
@@ -21,17 +20,6 @@ struct server {
     char folder[64];
     char url[64];
 };
-
-static inline int server_free_port(void)
-{
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
-    socklen_t size = sizeof(at);
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&at, size), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &size), 0);
-    close(fd);
-    return ntohs(at.sin_port);
-}
 
 static inline void server_start(struct server *server)
 {
@@ -47,7 +35,7 @@ static inline void server_start(struct server *server)
                "--dir", server->folder, "--enable-debug-command", "local", (char *)NULL);
         _exit(127);
     }
-    for (unsigned i = 0; i < 300; i++) {
+    for (unsigned i = 0; i < 3000; i++) {
         redisContext *redis = redisConnect("127.0.0.1", server->port);
         redisReply *reply = redis && !redis->err ? redisCommand(redis, "PING") : NULL;
         int is_up = reply && reply->type == REDIS_REPLY_STATUS;
@@ -69,7 +57,7 @@ static inline void server_kill(struct server *server)
 
 static inline void server_new(struct server *server)
 {
-    *server = (struct server){.port = server_free_port()};
+    *server = (struct server){.port = (int)free_port()};
     snprintf(server->folder, sizeof(server->folder), "/tmp/tally-redis-XXXXXX");
     assert_non_null(mkdtemp(server->folder));
     snprintf(server->url, sizeof(server->url), "redis://127.0.0.1:%d", server->port);

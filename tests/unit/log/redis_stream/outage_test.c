@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 
 #include "log/redis_stream/lane_key.h"
+#include "unit/free_port.h"
 #include "unit/log/kafka/lines.h"
 
 static const char *server; /* through the proxy */
@@ -270,17 +271,6 @@ static pid_t start_redis(const char *folder, unsigned port)
         _exit(127);
     }
     return child;
-}
-
-static unsigned free_port(void)
-{
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof(address);
-    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &size), 0);
-    close(fd);
-    return ntohs(address.sin_port);
 }
 
 TEST(a_server_that_is_killed_under_appends_leaves_no_gap)

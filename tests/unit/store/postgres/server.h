@@ -6,16 +6,15 @@
 #ifndef SERVER_H
 #define SERVER_H
 
+#include "unit/free_port.h"
 #include "unit/test.h"
 
-#include <arpa/inet.h>
 #include <glob.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 struct server {
@@ -56,17 +55,6 @@ static inline int server_try(const char *format, ...)
 
 #define SERVER_MUST(...) assert_int_equal(server_try(__VA_ARGS__), 0)
 
-static inline int server_free_port(void)
-{
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
-    socklen_t size = sizeof(address);
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&address, size), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &size), 0);
-    close(fd);
-    return ntohs(address.sin_port);
-}
-
 static inline void server_start(struct server *server)
 {
     SERVER_MUST("pg_ctl -w -t 60 -D %s/data -l %s/messages -o \"-p %d -h 127.0.0.1 -k %s "
@@ -102,7 +90,7 @@ static inline void server_make_folder(struct server *server)
     snprintf(command, sizeof(command), "chown postgres %s", server->folder);
     if (geteuid() == 0)
         assert_int_equal(system(command), 0); /* NOLINT: our own words */
-    server->port = server_free_port();
+    server->port = (int)free_port();
     server_watch(server);
 }
 
