@@ -234,7 +234,7 @@ TEST(sums_of_any_size_are_those_of_gmp)
             digits[at++] = '-';
         digits[at++] = (char)('1' + rand() % 9);
         for (unsigned i = 1; i < size; i++)
-            digits[at++] = rand() % 4 ? (char)('0' + rand() % 10) : '9';
+            digits[at++] = (char)(rand() % 4 ? '0' + rand() % 10 : '9');
         digits[at] = '\0';
         if (round % 10 == 9) { /* back to about zero */
             struct number back = number_copy(&sum);
