@@ -16,11 +16,11 @@ static uint64_t pause_of(uint64_t wall_ns, uint64_t rest, uint64_t every_ns)
     return rest_ns < every_ns ? rest_ns : every_ns;
 }
 
-struct pace pace_next(uint64_t wall_ns, uint64_t cpu_ns, uint64_t every_ns, uint64_t ids,
-                      uint64_t ids_max)
+struct pace pace_next(uint64_t wall_ns, uint64_t cpu_ns, uint64_t done, uint64_t every_ns,
+                      uint64_t ids, uint64_t ids_max)
 {
     struct pace set = {.pause_ns = every_ns, .ids = ids};
-    if (cpu_ns < wall_ns - wall_ns / 4)
+    if (done == 0 || cpu_ns < wall_ns - wall_ns / 4)
         return set;
     return (struct pace){.pause_ns = pause_of(wall_ns, REST_SHARE, every_ns),
                          .ids = ids_max > ids ? ids_max : ids};

@@ -21,10 +21,11 @@ struct pace {
     uint64_t ids;      /* in it */
 };
 
-/* After a piece that took `wall_ns`, in which the thread ran for `cpu_ns`; `every_ns` and `ids` are
+/* After a piece of `done` ids that took `wall_ns`, in which the thread ran for `cpu_ns`; one that
+ * failed has done none, and is tried again after the pause that was set. `every_ns` and `ids` are
  * those that were set, `ids_max` the most at once. */
-struct pace pace_next(uint64_t wall_ns, uint64_t cpu_ns, uint64_t every_ns, uint64_t ids,
-                      uint64_t ids_max);
+struct pace pace_next(uint64_t wall_ns, uint64_t cpu_ns, uint64_t done, uint64_t every_ns,
+                      uint64_t ids, uint64_t ids_max);
 
 #define PACE_PIECES 8u
 

@@ -80,6 +80,14 @@ enum err sight_judge(const struct proof *proof, const struct sight *sight, struc
     return err;
 }
 
+/* A row that was changed may speak of another life than the log does: whoever loaded it would go on
+ * in that one, and all before would count no more. */
+static bool is_of_another_life(const struct proof *proof, const struct sight *sight)
+{
+    return sight->is_wrong && !sight->is_missing && !desk_has_lanes(proof->seat->desk) &&
+           sight->sum->events > 0 && sight->sum->incarnation != sight->record.incarnation;
+}
+
 static enum err judge(struct proof *proof, struct sight *sight, sight_fn *differs, void *arg,
                       struct error *error)
 {
@@ -88,7 +96,8 @@ static enum err judge(struct proof *proof, struct sight *sight, sight_fn *differ
     struct error cause = {.text = ""};
     enum err err = sight_judge(proof, sight, &by, &is_wrong, &cause);
     /* Of one that cannot be proved that is told, and the others go on. */
-    sight->is_unproved = err == ERR_CORRUPT;
+    sight->is_of_another_life = !err && is_of_another_life(proof, sight);
+    sight->is_unproved = err == ERR_CORRUPT || sight->is_of_another_life;
     if (sight->is_unproved) {
         is_wrong = true;
         err = ERR_OK;
@@ -106,35 +115,51 @@ static enum err judge(struct proof *proof, struct sight *sight, sight_fn *differ
     return err;
 }
 
+struct row_seen {
+    bool is_right;
+    bool is_mended;
+    bool has_new_members;
+};
+
 /* What of a row is looked at stands together. */
-static size_t end_of_row(const struct sights *sights, size_t from, bool *ret_is_right,
-                         bool *ret_is_mended)
+static size_t end_of_row(const struct sights *sights, size_t from, struct row_seen *ret)
 {
     size_t end = from;
-    *ret_is_right = true;
-    *ret_is_mended = false;
+    *ret = (struct row_seen){.is_right = true};
     for (; end < sights->count && is_of_store(&sights->list[end]) &&
            sights->list[end].id.data == sights->list[from].id.data;
          end++) {
-        *ret_is_right = *ret_is_right && sights->list[end].is_right;
-        *ret_is_mended = *ret_is_mended || sights->list[end].is_mended;
+        const struct sight *sight = &sights->list[end];
+        ret->is_right = ret->is_right && sight->is_right;
+        ret->is_mended = ret->is_mended || sight->is_mended;
+        ret->has_new_members |= sight->is_mended && sight->place == PLACE_STORE_MEMBERS;
     }
     return end;
 }
 
+/* Of an item nothing that was compared says who its members are: as many others would do. */
+static bool settle_members(struct proof *proof, const struct sight *sight,
+                           const struct row_seen *seen)
+{
+    bool is_item = sight->kind != KIND_NONE;
+    return !is_item || seen->has_new_members || desk_has_lanes(proof->seat->desk) ||
+           sight_members_anew(proof, sight);
+}
+
 /* The sum speaks for all of a row, and is written when all that was looked at is right. That of a
  * counter was written together with its value. */
-static void sum_rows_anew(const struct proof *proof, const struct sights *sights)
+static void sum_rows_anew(struct proof *proof, const struct sights *sights)
 {
     for (size_t i = 0, end; i < sights->count; i = end) {
         const struct sight *sight = &sights->list[i];
-        bool is_right;
-        bool is_mended;
-        end = end_of_row(sights, i, &is_right, &is_mended);
+        struct row_seen seen;
+        end = end_of_row(sights, i, &seen);
         if (end == i)
             end++;
-        else if (sight->is_wrong && is_right && !(is_mended && sight->kind == KIND_NONE))
-            sight_sum_anew(proof, sight, !is_mended);
+        else if (sight->is_wrong && seen.is_right &&
+                 !(seen.is_mended && sight->kind == KIND_NONE) &&
+                 settle_members(proof, sight, &seen))
+            sight_sum_anew(proof, sight, !seen.is_mended);
     }
 }
 

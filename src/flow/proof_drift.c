@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/message.h"
+#include "flow/members.h"
 
 #define NUMBER_TEXT (NUMBER_DIGITS_MAX + 2)
 
@@ -91,10 +92,43 @@ static void tell_unproved(struct proof *proof, const struct sight *sight)
     struct slice count = sight_count_id(proof->seat->desk, sight, name);
     if (sight->place != PLACE_STORE && !proof->values_only)
         return;
+    if (sight->is_of_another_life) {
+        (void)snprintf(line, sizeof(line), "id=%s place=\"store\" incarnation=%u ought=%u",
+                       message_quote(id, sizeof(id), count), sight->record.incarnation,
+                       sight->sum->incarnation);
+        proof_tell(proof,
+                   "a row of the store is not what was written there, and says that it is of "
+                   "another life than the log does: it is not used",
+                   count, line);
+        return;
+    }
     (void)snprintf(line, sizeof(line), "id=%s place=\"bases\" is=damaged ought=unknown",
                    message_quote(id, sizeof(id), count));
     proof_tell(proof, "what a count begins with is not what was written there: it cannot be proved",
                count, line);
+}
+
+bool sight_members_anew(struct proof *proof, const struct sight *sight)
+{
+    struct number nothing = number_of(0);
+    struct sight row = {.id = sight->id, .place = PLACE_STORE_MEMBERS, .record = sight->record};
+    struct error error = {.text = ""};
+    char id[160];
+    char line[256];
+    message_quote(id, sizeof(id), sight->id);
+    if (members_reach(proof->seat, &error)) {
+        (void)snprintf(line, sizeof(line), "id=%s place=\"store members\"", id);
+        proof_tell(proof,
+                   "a row of the store is not what was written there, and the log does not go back "
+                   "far enough to prove who its members are: they are taken as they stand",
+                   sight->id, line);
+        return true;
+    }
+    enum err err = sight_mend(proof, &row, &nothing, SLICE(""), &error);
+    if (err && err != ERR_BUSY && err != ERR_NOT_FOUND)
+        message_error("the members of a row could not be made anew id=%s reason=\"%s\"", id,
+                      error.text[0] ? error.text : err_meaning(err));
+    return !err;
 }
 
 void sight_sum_anew(const struct proof *proof, const struct sight *sight, bool is_recorded)

@@ -27,7 +27,8 @@ struct sight {
     struct sums_entry *sum;
     bool is_missing;  /* there is no row for the whole id */
     bool is_wrong;    /* in the store: the row's sum is not that of what stands there */
-    bool is_unproved; /* what its recount begins with is not what was written there */
+    bool is_unproved; /* what its recount begins with is not what was written there, or the next */
+    bool is_of_another_life; /* its row says that it is another one than the log does */
     bool waits;       /* the store lacked units of the id then, which it had refused */
     bool is_right;    /* when it was judged, or since it was mended */
     bool is_mended;   /* and it was not when it was judged */
@@ -104,6 +105,10 @@ void proof_tell(struct proof *proof, const char *what, struct slice id, const ch
 /* All of a row is right but its sum, which is written anew. `sight`: any of the row. This is a
  * repair of its own only if `is_recorded`, and else the end of one that was written down. */
 void sight_sum_anew(const struct proof *proof, const struct sight *sight, bool is_recorded);
+
+/* Makes the members of an item's row anew. False: they are not. Where the log does not go back far
+ * enough that is told, and they are taken as they stand. */
+bool sight_members_anew(struct proof *proof, const struct sight *sight);
 
 /* Adds what is short, and writes that into the log. `text` is for the store's audit trail; if it is
  * empty, nothing is written down in either.

@@ -192,7 +192,7 @@ static void set_pace(struct desk *desk, uint64_t done, uint64_t wall_ns, uint64_
     struct pace pace =
         desk_has_lanes(desk)
             ? pace_next_outside(&desk->audit_pace, wall_ns, done, every_ns, ids, OUTSIDE_IDS)
-            : pace_next(wall_ns, cpu_ns, every_ns, ids, PROOF_PASS_IDS);
+            : pace_next(wall_ns, cpu_ns, done, every_ns, ids, PROOF_PASS_IDS);
     desk->audit_ns = env_monotonic_ns(desk->options.env) + pace.pause_ns;
     desk->audit_ids = pace.ids;
 }

@@ -445,6 +445,36 @@ TEST(what_was_copied_is_the_same_and_goes_on_the_same)
     free_rigs();
 }
 
+/* The copy would give the row a sum that fits. */
+TEST(what_is_not_what_was_written_there_is_not_copied)
+{
+    static const char *const changes[] = {
+        "UPDATE entries SET value = 555 WHERE id = 'c'",
+        "UPDATE entries SET type = 2 WHERE id = 'c'",
+        "INSERT INTO bases VALUES('c', 0, 7, 1)",
+    };
+    for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
+        struct rig *from = rig_new(stores[0].open);
+        struct rig *to = rig_new(stores[1].open);
+        rig = from;
+        rig_add(from, "c", 1);
+        rig_apply_ok(from);
+        assert_true(takes_sqlite(from->folder, changes[i]));
+        uint64_t rows = 0;
+        struct error error = {.text = ""};
+        assert_int_equal(postgres_store_claim(to->store, "1", "here", false, &error), ERR_OK);
+        assert_int_equal(
+            postgres_store_fill(to->store, sqlite_dump, from->reader, go_on, &rows, &error),
+            ERR_CORRUPT);
+        assert_non_null(strstr(error.text, "is not what was written there"));
+        rig_close(from);
+        rig_free(from);
+        rig_close(to);
+        postgres_remove(to->folder);
+        rig_free(to);
+    }
+}
+
 /* ---- claims ---- */
 
 TEST(a_machine_and_nodes_never_have_one_store)
@@ -487,6 +517,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_given_the_same_is_the_same),
         cmocka_unit_test(what_was_copied_is_the_same_and_goes_on_the_same),
+    cmocka_unit_test(what_is_not_what_was_written_there_is_not_copied),
         cmocka_unit_test(a_machine_and_nodes_never_have_one_store),
     };
     postgres_or_skip();

@@ -1488,6 +1488,58 @@ TEST(a_row_that_was_changed_by_hand_does_not_fit)
     assert_true(is_wrong("c"));
 }
 
+/* The type is not what tells a loader that there is nothing. */
+TEST(a_row_whose_type_was_changed_by_hand_is_there_and_does_not_fit)
+{
+    static const char *const changes[] = {"UPDATE entries SET type=2 WHERE id IN ('c', 'item')",
+                                          "UPDATE entries SET type=1-type WHERE id IN ('c', 'item')"};
+    static const char *const ids[] = {"c", "item"};
+    struct number nothing = number_of(0);
+    if (!form->takes)
+        return;
+    do_all_to_rows();
+    for (size_t i = 0; i < 2; i++) {
+        assert_true(form->takes(rig->folder, changes[i]));
+        for (int again = 0; again < 2; again++) {
+            assert_true(is_wrong("c"));
+            assert_true(is_wrong("item"));
+            assert_int_equal(wrong_in_scan(), 2);
+            rig_add(rig, "c", 1);
+            rig_react(rig, "item", again ? "8" : "9", "", "like");
+            rig_apply_ok(rig);
+        }
+        uint64_t removed;
+        assert_int_equal(store_thin(rig->store, rig->now_ms + 1, rig->now_ms + 1, 0, 1000, &removed,
+                                    NULL),
+                         ERR_OK);
+        for (size_t j = 0; j < 2; j++)
+            assert_int_equal(
+                store_mend(rig->store, slice_of(ids[j]), 0, SLICE(""), &nothing, SLICE("x"), 1, NULL),
+                ERR_OK);
+        assert_int_equal(wrong_in_scan(), 0);
+        assert_false(is_wrong("c"));
+        assert_false(is_wrong("item"));
+    }
+}
+
+/* Whatever life the row speaks of. */
+TEST(what_is_added_to_a_row_of_another_life_does_not_fit)
+{
+    static const char *const ids[] = {"later", "earlier"};
+    if (!form->takes)
+        return;
+    for (size_t i = 0; i < 2; i++)
+        rig_add(rig, ids[i], 1)->incarnation = 3;
+    rig_apply_ok(rig);
+    assert_int_equal(wrong_in_scan(), 0);
+    assert_true(form->takes(rig->folder, "UPDATE entries SET incarnation=7 WHERE id='later'"));
+    assert_true(form->takes(rig->folder, "UPDATE entries SET incarnation=0 WHERE id='earlier'"));
+    for (size_t i = 0; i < 2; i++)
+        rig_add(rig, ids[i], 1)->incarnation = 3;
+    rig_apply_ok(rig);
+    assert_int_equal(wrong_in_scan(), 2);
+}
+
 /* ---- erasing ---- */
 
 TEST(an_erased_user_leaves_no_name_behind)
@@ -1763,6 +1815,8 @@ static inline int store_suite(const struct form *of)
         CASE(what_a_recount_begins_with_cannot_be_changed_without_a_word),
         CASE(whatever_is_done_to_a_row_its_sum_fits),
         CASE(a_row_that_was_changed_by_hand_does_not_fit),
+        CASE(a_row_whose_type_was_changed_by_hand_is_there_and_does_not_fit),
+        CASE(what_is_added_to_a_row_of_another_life_does_not_fit),
         CASE(an_erased_user_leaves_no_name_behind),
         CASE(what_waits_loses_an_erased_user_from_its_keys_and_keeps_its_id),
         CASE(what_waits_and_dead_letters_lose_a_name_that_a_key_spells_otherwise),

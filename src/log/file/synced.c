@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/message.h"
 
 #define SLOTS        2u
 #define SLOT_BYTES   512u /* a sector each: no write touches both */
@@ -85,18 +86,29 @@ static enum err create(struct synced *synced, const struct folder *folder, const
     return err;
 }
 
+static void tell_full(struct synced *synced, const char *reason)
+{
+    if (!synced->has_told_full)
+        message_warning("no space to note how far the log was synced: until there is, damage to "
+                        "its last group can look like an unfinished write reason=\"%s\"",
+                        reason);
+    synced->has_told_full = true;
+}
+
 enum err synced_open(struct synced *synced, const struct folder *folder, uint64_t log_id,
                      struct error *error)
 {
-    *synced = (struct synced){.log_id = log_id};
+    *synced = (struct synced){.log_id = log_id, .has_told_full = synced->has_told_full};
     char path[FOLDER_PATH_BYTES];
     folder_path_of(folder, FOLDER_SYNCED, path);
     struct error why;
     enum err err = disk_open(folder->disk, path, DISK_WRITE, &synced->file, &why);
     if (err == ERR_NOT_FOUND)
         err = create(synced, folder, path, &why);
-    if (err == ERR_FULL) /* what is not noted is not known: nothing worse */
+    if (err == ERR_FULL) { /* what is not noted is not known: nothing worse */
+        tell_full(synced, why.text);
         return ERR_OK;
+    }
     return err ? error_set(error, err, "%s", why.text) : ERR_OK;
 }
 
@@ -121,6 +133,10 @@ enum err synced_note(struct synced *synced, struct log_position position, struct
     enum err err = disk_file_write(synced->file, (uint64_t)synced->slot * SLOT_BYTES, record,
                                    sizeof(record), &why);
     synced->slot = (synced->slot + 1) % SLOTS;
+    if (err == ERR_FULL)
+        tell_full(synced, why.text);
+    else
+        synced->has_told_full = false;
     return err && err != ERR_FULL ? error_set(error, err, "%s", why.text) : ERR_OK;
 }
 

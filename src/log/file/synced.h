@@ -19,6 +19,7 @@
 #ifndef LOG_FILE_SYNCED_H
 #define LOG_FILE_SYNCED_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/disk.h"
@@ -30,6 +31,7 @@ struct synced {
     struct disk_file *file; /* NULL: there was no space for it, and nothing is noted */
     uint64_t log_id;
     unsigned slot; /* to be written next */
+    bool has_told_full;
 };
 
 /* What was noted last; all zero if nothing is known of the log `log_id`, or of any
@@ -37,7 +39,7 @@ struct synced {
 enum err synced_read(const struct folder *folder, uint64_t log_id, struct log_position *ret_synced,
                      struct error *error);
 
-/* Opens the file, or makes it. Its name is durable with the next folder_sync(). */
+/* Opens the file, or makes it; *synced is zeroed, or was opened before in vain. Its name is durable with the next folder_sync(). */
 enum err synced_open(struct synced *synced, const struct folder *folder, uint64_t log_id,
                      struct error *error);
 void synced_close(struct synced *synced);

@@ -108,7 +108,14 @@ static enum err give_number(const struct folder *folder, const char *name, uint6
 static enum err note_segment(struct writer *writer, uint64_t number, struct error *error)
 {
     struct log_position begin = {number, SEGMENT_HEADER_BYTES};
-    enum err err = synced_note(&writer->synced, begin, error);
+    enum err err = ERR_OK;
+    if (!writer->synced.file) { /* there was no space for it */
+        err = synced_open(&writer->synced, writer->folder, writer->log_id, error);
+        if (!err && writer->synced.file)
+            err = folder_sync(writer->folder, error);
+    }
+    if (!err)
+        err = synced_note(&writer->synced, begin, error);
     return err ? err : synced_settle(&writer->synced, error);
 }
 

@@ -29,6 +29,15 @@
 #define SQL_ENTRY_FITS(e) "COALESCE(" e ".checksum = " SQL_ENTRY_SUM_OF(e) ", false)"
 #define SQL_SUM_WRONG "-1" /* that no row has */
 
+/* What a row of `entries` is, by what is in it. One whose type says something else has a sum that
+ * does not fit, and is nevertheless the row of a counter or of an item, which is counted anew. */
+#define SQL_ENTRY_TYPE(e) \
+    "(CASE WHEN " e ".value IS NOT NULL THEN 0 WHEN " e ".slices IS NOT NULL THEN 1 ELSE 2 END)"
+#define SQL_ENTRY_LIVES(e) "(" e ".value IS NOT NULL OR " e ".slices IS NOT NULL)"
+
+/* What is written over a row that was wrong is wrong as well: nobody knows what has begun anew. */
+#define SQL_ENTRY_STAYS_RIGHT(o) "(NOT " SQL_ENTRY_LIVES(o) " OR " SQL_ENTRY_FITS(o) ")"
+
 /* Of a row of `counts`. */
 #define SQL_COUNT_SUM(item, kind, count) \
     "((" SQL_SUM_HASH("concat(" item ", '/', " kind ")") " + " SQL_SUM_PART(count) ") & " SQL_SUM_MASK ")"

@@ -66,13 +66,13 @@
       "  b(id, incarnation, updated, value, n) " \
       "WHERE e.id = b.id AND e.type = 0 AND e.incarnation = b.incarnation RETURNING b.n") \
     X(SQL_ENTRIES, \
-      "SELECT b.n, e.number, e.type, e.incarnation, e.slices, " \
+      "SELECT b.n, e.number, " SQL_ENTRY_TYPE("e") ", e.incarnation, e.slices, " \
       "CASE WHEN e.slices = 1 THEN " \
       "  (SELECT sum(count)::int8 FROM counts c WHERE c.item = e.number) END " \
       "FROM unnest($1::text[]) WITH ORDINALITY b(id, n) JOIN entries e ON e.id = b.id " \
       "ORDER BY b.n") \
     X(SQL_ENTRIES_LOCK, \
-      "SELECT b.n, e.number, e.type, e.incarnation, e.slices, " \
+      "SELECT b.n, e.number, " SQL_ENTRY_TYPE("e") ", e.incarnation, e.slices, " \
       "CASE WHEN e.slices = 1 THEN " \
       "  (SELECT sum(count)::int8 FROM counts c WHERE c.item = e.number) END " \
       "FROM unnest($1::text[]) WITH ORDINALITY b(id, n) JOIN entries e ON e.id = b.id " \
@@ -93,7 +93,7 @@
       " ELSE " SQL_SUM_WRONG " END FROM (SELECT o.number, o.id, b.incarnation, " \
       "  COALESCE(b.updated, o.updated) AS updated, b.slices, CASE WHEN b.settings IS NULL " \
       "    THEN o.settings ELSE NULLIF(b.settings, '') END AS settings, " \
-      "  b.anew, b.anew OR " SQL_ENTRY_FITS("o") " AS fits " \
+      "  b.anew, " SQL_ENTRY_STAYS_RIGHT("o") " AS fits " \
       "  FROM unnest($1::int8[], $2::int8[], $3::timestamptz[], $4::int8[], $5::text[], " \
       "    $6::bool[]) b(number, incarnation, updated, slices, settings, anew) " \
       "  JOIN entries o ON o.number = b.number) n WHERE e.number = n.number") \
@@ -122,7 +122,7 @@
       "    ELSE o.settings END AS settings, " \
       "  CASE WHEN b.deadline_ms IS NOT NULL THEN NULLIF(b.deadline_ms, 0) " \
       "    WHEN b.anew THEN NULL ELSE o.deadline_ms END AS deadline_ms, " \
-      "  b.anew OR " SQL_ENTRY_FITS("o") " AS fits " \
+      "  " SQL_ENTRY_STAYS_RIGHT("o") " AS fits " \
       "  FROM unnest($1::int8[], $2::int8[], $3::timestamptz[], $4::text[], $5::text[], " \
       "    $6::int8[], $7::bool[]) " \
       "    b(number, incarnation, updated, value, settings, deadline_ms, anew) " \

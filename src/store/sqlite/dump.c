@@ -47,6 +47,63 @@ static enum err dump_table(struct sqlite_reader *reader, enum copy_table table, 
     return err == ERR_NOT_FOUND ? ERR_OK : err;
 }
 
+static enum err row_is_wrong(const struct sqlite_reader *reader, const char *table, struct slice id,
+                             struct error *error)
+{
+    return error_set(error, ERR_CORRUPT,
+                     "%s: %s: the row of %.*s is not what was written there, and is not copied: let "
+                     "an audit put it right first",
+                     reader->db->path, table, SLICE_ARGS(id));
+}
+
+static enum err check_entries(struct sqlite_reader *reader, struct error *error)
+{
+    sqlite3_stmt *statement = db_take(reader->db, SQL_ENTRY_SCAN, error);
+    if (!statement)
+        return ERR_UNAVAILABLE;
+    db_bind_int(statement, 1, INT64_MIN);
+    db_bind_int(statement, 2, -1);
+    enum err err;
+    while (!(err = db_step(reader->db, statement, error))) {
+        struct entry entry;
+        entry_read(statement, &entry);
+        bool is_wrong = entry.is_wrong && entry.type != ENTRY_GONE;
+        if (!is_wrong && entry.type == ENTRY_ITEM && entry.slices == STATE_SLICES)
+            err = entry_check_slices(reader, &entry, &is_wrong, error);
+        if (!err && is_wrong)
+            err = row_is_wrong(reader, "entries", entry.id, error);
+        if (err) {
+            sqlite3_reset(statement);
+            return err;
+        }
+    }
+    return err == ERR_NOT_FOUND ? ERR_OK : err;
+}
+
+static enum err check_bases(struct sqlite_reader *reader, struct error *error)
+{
+    sqlite3_stmt *statement = db_take(reader->db, SQL_BASES, error);
+    if (!statement)
+        return ERR_UNAVAILABLE;
+    enum err err;
+    while (!(err = db_step(reader->db, statement, error))) {
+        struct slice id = db_slice(statement, 3);
+        if (!base_is_wrong(statement, id))
+            continue;
+        err = row_is_wrong(reader, "bases", id, error);
+        sqlite3_reset(statement);
+        return err;
+    }
+    return err == ERR_NOT_FOUND ? ERR_OK : err;
+}
+
+/* The other store gives its rows sums of its own: what is wrong here would be right there. */
+static enum err check_sums(struct sqlite_reader *reader, struct error *error)
+{
+    enum err err = check_entries(reader, error);
+    return err ? err : check_bases(reader, error);
+}
+
 enum err sqlite_dump(void *from, copy_row_fn *row, void *arg, struct state_mark *ret_mark,
                      struct log_position *ret_base, struct error *error)
 {
@@ -58,6 +115,8 @@ enum err sqlite_dump(void *from, copy_row_fn *row, void *arg, struct state_mark 
         return err;
     uint32_t indexed;
     err = store_read_mark(reader->db, ret_mark, &indexed, ret_base, error);
+    if (!err)
+        err = check_sums(reader, error);
     for (enum copy_table table = 0; table < COPY_TABLES && !err; table++)
         err = dump_table(reader, table, row, arg, error);
     return reader_end(reader, err);

@@ -323,7 +323,7 @@ static enum err find_row(struct sqlite_reader *reader, struct slice id,
     enum err err = db_step(reader->db, statement, error);
     if (err)
         return err;
-    if (db_int(statement, 2) == ENTRY_GONE) {
+    if (entry_type_of(statement) == ENTRY_GONE) {
         sqlite3_reset(statement);
         return ERR_NOT_FOUND;
     }
@@ -388,11 +388,15 @@ static enum err load_slice(struct sqlite_reader *reader, struct slice item, uint
     entry_read(statement, &entry);
     int64_t place = entry.number * (int64_t)STATE_SLICES + slice;
     int64_t number = entry.number;
+    bool is_wrong = entry.is_wrong;
     struct slice_sums sums;
     bool has_sums = slice_sums_read(entry.members, &sums);
     sqlite3_reset(statement);
     if (entry.type != ENTRY_ITEM || entry.slices != STATE_SLICES)
-        return ERR_NOT_FOUND;
+        return is_wrong ? error_set(error, ERR_CORRUPT,
+                                    "entries.number %lld: it is not what was written there",
+                                    (long long)number)
+                        : ERR_NOT_FOUND;
     statement = db_take(reader->db, SQL_MEMBERS, error);
     if (!statement)
         return ERR_UNAVAILABLE;
@@ -594,7 +598,7 @@ static enum err scan(struct sqlite_reader *reader, uint64_t *cursor, uint32_t li
     while (!(err = db_step(reader->db, statement, error))) {
         seen++;
         *cursor = (uint64_t)db_int(statement, 0);
-        if (db_int(statement, 2) == ENTRY_GONE)
+        if (entry_type_of(statement) == ENTRY_GONE)
             continue;
         struct state_target target = {.slices = 1};
         struct item_counts counts;
@@ -724,6 +728,13 @@ static enum err count_slices(struct sqlite_reader *reader, const struct entry *e
         is_wrong |= sums.of[slice] != 0;
     *ret_is_wrong = is_wrong;
     return err == ERR_NOT_FOUND ? ERR_OK : err;
+}
+
+enum err entry_check_slices(struct sqlite_reader *reader, const struct entry *entry,
+                            bool *ret_is_wrong, struct error *error)
+{
+    int64_t ignored[SETS_KINDS] = {0};
+    return count_slices(reader, entry, ignored, ret_is_wrong, error);
 }
 
 /* Counts the members of an item one by one, by kind. No number of them is right where they are not

@@ -190,6 +190,7 @@ enum err unit_apply(struct sqlite_store *store, const struct store_unit *unit, s
 /* The delta that it ought to have, when it was not applied. */
 void unit_expect(struct sqlite_store *store, const struct store_unit *unit);
 
+enum entry_type entry_type_of(sqlite3_stmt *statement);
 enum err entry_find(struct sqlite_store *store, struct slice id, struct entry *ret_entry,
                     sqlite3_stmt **ret_statement, struct error *error);
 enum err entry_write(struct sqlite_store *store, const struct entry *entry, struct error *error);
@@ -258,6 +259,8 @@ enum err audit_add(struct sqlite_store *store, int64_t time_ms, struct slice wha
 enum err base_forget_discarded(struct sqlite_store *store, struct slice id, struct error *error);
 enum err base_add(struct sqlite_store *store, struct slice id, const struct number *sum,
                   const struct number *discarded, struct error *error);
+/* `statement`: sum, discarded, checksum of the base of `id`. */
+bool base_is_wrong(sqlite3_stmt *statement, struct slice id);
 enum err sqlite_thin(struct store *base, int64_t lives_before_ms, int64_t history_before_ms,
                      int64_t keys_before_ms, uint32_t limit, uint64_t *ret_removed,
                      struct error *error);
@@ -287,6 +290,10 @@ enum err reader_begin_whole(struct sqlite_reader *reader, struct error *error);
 enum err reader_end(struct sqlite_reader *reader, enum err err);
 /* Kinds that the reader does not know yet are looked up. */
 enum err reader_kinds(struct sqlite_reader *reader, struct error *error);
+
+/* Are the slices of a large item what was written there? */
+enum err entry_check_slices(struct sqlite_reader *reader, const struct entry *entry,
+                            bool *ret_is_wrong, struct error *error);
 
 enum err sqlite_reader_open(struct store *base, struct store_reader **ret, struct error *error);
 void sqlite_reader_close(struct store_reader *base);

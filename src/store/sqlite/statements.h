@@ -89,9 +89,10 @@
     X(SQL_HISTORY_HELD, "SELECT e.number, e.id, e.type, e.incarnation, e.updated_ms, e.value, "    \
                         "e.counts, e.slices, e.settings, e.deadline_ms, e.members, e.sum FROM "    \
                         "(SELECT item, kind, max(row) FROM history WHERE user=?1 GROUP BY item) "  \
-                        "h JOIN entries e ON e.number=h.item WHERE h.kind<>0 AND e.type=1")        \
+                        "h JOIN entries e ON e.number=h.item WHERE h.kind<>0 AND e.counts IS NOT NULL") \
     X(SQL_HISTORY_STUB, "UPDATE history SET user=?2 WHERE user=?1")                                \
-    X(SQL_GONE_THIN, "DELETE FROM entries WHERE type=2 AND updated_ms<?1")                         \
+    X(SQL_GONE_THIN, "DELETE FROM entries WHERE type=2 AND value IS NULL AND counts IS NULL AND "  \
+                     "updated_ms<?1")                                                              \
     /* lives of units */                                                                           \
     X(SQL_LIFE_ADD,                                                                                \
       "INSERT INTO count_events VALUES(NULL, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, NULL)")      \
@@ -179,6 +180,7 @@
     X(SQL_RAW_SET, "UPDATE waiting SET raw=?2 WHERE row=?1")                                       \
     X(SQL_LETTER_RAWS, "SELECT row, raw FROM dead_letters WHERE raw NOT NULL")                     \
     X(SQL_LETTER_RAW_SET, "UPDATE dead_letters SET raw=?2 WHERE row=?1")                           \
+    X(SQL_BASES, "SELECT sum, discarded, checksum, id FROM bases")                                 \
     X(SQL_BASE_OF, "SELECT sum, discarded, checksum FROM bases WHERE id=?1")                       \
     X(SQL_BASE_PUT, "INSERT INTO bases VALUES(?1, ?2, ?3, ?4) ON CONFLICT(id) DO UPDATE SET "      \
                     "sum=excluded.sum, discarded=excluded.discarded, checksum=excluded.checksum")  \

@@ -25,7 +25,7 @@ enum err audit_add(struct sqlite_store *store, int64_t time_ms, struct slice wha
     return db_run(&store->db, statement, error);
 }
 
-static bool is_wrong_base(sqlite3_stmt *statement, struct slice id)
+bool base_is_wrong(sqlite3_stmt *statement, struct slice id)
 {
     char sum[DECIMAL_SIZE_MAX];
     char discarded[DECIMAL_SIZE_MAX];
@@ -48,7 +48,7 @@ static enum err read_base(struct db *db, struct slice id, struct number *ret_sum
         return ERR_OK;
     if (err)
         return err;
-    *ret_is_wrong = is_wrong_base(statement, id);
+    *ret_is_wrong = base_is_wrong(statement, id);
     err = db_number(statement, 0, ret_sum);
     if (!err)
         err = db_number(statement, 1, ret_discarded);
@@ -181,6 +181,14 @@ enum err sqlite_thin(struct store *base, int64_t lives_before_ms, int64_t histor
 
 /* ---- mending ---- */
 
+/* Settings that nobody can read are those that every loader took in their place. */
+static void mend_settings(struct entry *entry)
+{
+    struct op_create ignored;
+    if (entry->is_wrong && settings_parse(entry->settings, &ignored))
+        entry->settings = (struct slice){NULL, 0};
+}
+
 /* All of the row is right: it gets the sum of what stands there. */
 static enum err sum_anew(struct sqlite_store *store, struct entry *entry, sqlite3_stmt *statement,
                          struct error *error)
@@ -190,6 +198,7 @@ static enum err sum_anew(struct sqlite_store *store, struct entry *entry, sqlite
     struct kind_counts counts;
     if (entry->type == ENTRY_ITEM && counts_parse(entry->counts, &store->kinds, &counts))
         entry->counts = SLICE("{}");
+    mend_settings(entry);
     entry->is_wrong = false;
     enum err err = entry_write(store, entry, error);
     number_done(&entry->value);
@@ -205,6 +214,7 @@ static enum err mend_counter(struct sqlite_store *store, struct entry *entry,
     if (db_number(statement, 5, &entry->value))
         entry->value = number_of(0);
     number_add(&entry->value, by);
+    mend_settings(entry);
     entry->is_wrong = false;
     enum err err = entry_write(store, entry, error);
     number_done(&entry->value);

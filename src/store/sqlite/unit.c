@@ -75,6 +75,15 @@ static bool is_wrong(sqlite3_stmt *statement, const struct entry *entry)
            db_int(statement, 11) != sums_of_entry(entry, sums_digits(statement, 5, digits));
 }
 
+/* What is in the columns says what it is. A row whose type says something else has a sum that does
+ * not fit, and is nevertheless the row of a counter or of an item, which is counted anew. */
+enum entry_type entry_type_of(sqlite3_stmt *statement)
+{
+    if (sqlite3_column_type(statement, 5) != SQLITE_NULL)
+        return ENTRY_COUNTER;
+    return sqlite3_column_type(statement, 6) != SQLITE_NULL ? ENTRY_ITEM : ENTRY_GONE;
+}
+
 void entry_read(sqlite3_stmt *statement, struct entry *entry)
 {
     *entry = (struct entry){
@@ -89,7 +98,8 @@ void entry_read(sqlite3_stmt *statement, struct entry *entry)
         .deadline_ms = db_int(statement, 9),
         .members = db_slice(statement, 10),
     };
-    entry->is_wrong = is_wrong(statement, entry);
+    entry->is_wrong = is_wrong(statement, entry) || entry->type != entry_type_of(statement);
+    entry->type = entry_type_of(statement);
 }
 
 static enum err find_in_index(struct sqlite_store *store, struct slice id, uint64_t hash,
@@ -277,6 +287,16 @@ static void note_slice(struct sqlite_store *store, struct entry *entry, uint32_t
     entry->is_wrong |= is_wrong;
 }
 
+/* Members that make no sense are none, where it is known that they are not what was written there:
+ * they are made anew, and nothing that is to be added waits for that. */
+static struct slice sets_to_add_to(struct slice sets, bool is_wrong)
+{
+    int64_t counts[SETS_KINDS] = {0};
+    int64_t all = 0;
+    bool is_none = is_wrong && sets_count(sets, counts, &all) != ERR_OK;
+    return is_none ? (struct slice){NULL, 0} : sets;
+}
+
 /* Carries touches of one slice into its row. */
 static enum err slice_merge(struct sqlite_store *store, struct entry *entry, uint32_t slice,
                             struct sets_touch *touches, size_t count, int64_t deltas[SETS_KINDS],
@@ -292,7 +312,8 @@ static enum err slice_merge(struct sqlite_store *store, struct entry *entry, uin
     struct slice old = err ? (struct slice){NULL, 0} : db_slice(statement, 0);
     store->sets.size = 0;
     count = sets_sort(touches, count, store->spare);
-    err = sets_merge(old, touches, count, &store->sets, deltas);
+    bool is_wrong = store->slice_sums.of[slice] != sums_of_slice(place_of(entry, slice), old);
+    err = sets_merge(sets_to_add_to(old, is_wrong), touches, count, &store->sets, deltas);
     if (!err)
         note_slice(store, entry, slice, old);
     sqlite3_reset(statement);
@@ -491,10 +512,10 @@ enum err members_replace(struct sqlite_store *store, struct entry *entry,
     int64_t ignored[SETS_KINDS] = {0};
     enum err err = ERR_OK;
     entry->members = (struct slice){NULL, 0};
-    if (entry->slices == STATE_SLICES)
+    if (entry->slices == STATE_SLICES || entry->is_wrong)
         err = slices_remove(store, entry, error);
-    else if (count > STATE_WHOLE_MAX)
-        entry->slices = STATE_SLICES;
+    if (entry->slices != STATE_SLICES)
+        entry->slices = count > STATE_WHOLE_MAX ? STATE_SLICES : 1;
     if (err)
         return err;
     if (entry->slices == STATE_SLICES) {
@@ -581,7 +602,7 @@ static enum err uncount(struct sqlite_store *store, const struct entry *entry, s
     store->mark.items--;
     struct kind_counts counts;
     if (counts_parse(entry->counts, &store->kinds, &counts))
-        return error_set(error, ERR_CORRUPT, "entries.number %lld: its counts make no sense",
+        return entry->is_wrong ? ERR_OK : error_set(error, ERR_CORRUPT, "entries.number %lld: its counts make no sense",
                          (long long)entry->number);
     for (uint64_t left = counts.known; left; left &= left - 1)
         store->mark.members -= (uint64_t)counts.counts[__builtin_ctzll(left)];
@@ -632,9 +653,12 @@ static enum err apply_counter(struct sqlite_store *store, const struct store_uni
                               struct entry *entry, sqlite3_stmt *statement, struct error *error)
 {
     if (entry->type == ENTRY_COUNTER && entry->number != 0) {
-        if (db_number(statement, 5, &entry->value))
-            return error_set(error, ERR_CORRUPT, "entries.number %lld: its value is no number",
-                             (long long)entry->number);
+        if (db_number(statement, 5, &entry->value)) {
+            if (!entry->is_wrong)
+                return error_set(error, ERR_CORRUPT, "entries.number %lld: its value is no number",
+                                 (long long)entry->number);
+            entry->value = number_of(0);
+        }
     } else {
         store->mark.counters++;
     }
@@ -691,6 +715,8 @@ static enum err merge_members(struct sqlite_store *store, const struct store_uni
                               struct entry *entry, bool is_large, int64_t deltas[SETS_KINDS],
                               struct error *error)
 {
+    if (entry->slices != STATE_SLICES)
+        entry->members = sets_to_add_to(entry->members, entry->is_wrong);
     if (entry->slices != STATE_SLICES && is_large) {
         enum err err = split(store, entry, unit->id, error);
         if (err)
@@ -719,18 +745,25 @@ static enum err apply_item(struct sqlite_store *store, const struct store_unit *
 {
     struct kind_counts counts = {.known = 0};
     if (entry->type == ENTRY_ITEM && entry->number != 0) {
-        if (counts_parse(entry->counts, &store->kinds, &counts))
-            return error_set(error, ERR_CORRUPT, "entries.number %lld: its counts make no sense",
-                             (long long)entry->number);
+        if (counts_parse(entry->counts, &store->kinds, &counts)) {
+            if (!entry->is_wrong)
+                return error_set(error, ERR_CORRUPT,
+                                 "entries.number %lld: its counts make no sense",
+                                 (long long)entry->number);
+            counts.known = 0;
+        }
     } else {
         store->mark.items++;
         entry->slices = 1;
     }
     entry->type = ENTRY_ITEM;
     struct op_create create = unit->create;
-    if (!unit->has_create && settings_parse(entry->settings, &create))
-        return error_set(error, ERR_CORRUPT, "entries.number %lld: its settings make no sense",
-                         (long long)entry->number);
+    if (!unit->has_create && settings_parse(entry->settings, &create)) {
+        if (!entry->is_wrong)
+            return error_set(error, ERR_CORRUPT, "entries.number %lld: its settings make no sense",
+                             (long long)entry->number);
+        (void)settings_parse(SLICE(""), &create);
+    }
     int64_t members = 0;
     for (uint64_t left = counts.known; left; left &= left - 1)
         members += counts.counts[__builtin_ctzll(left)];
@@ -755,11 +788,12 @@ static enum err apply_item(struct sqlite_store *store, const struct store_unit *
     return err ? err : write_history(store, unit, number, error);
 }
 
-/* A unit of an incarnation that is over, or that never was. */
+/* A unit of an incarnation that is over, or that never was. What a row says of that is believed
+ * only if it is what was written there. */
 static bool is_late(const struct store_unit *unit, const struct entry *entry)
 {
     bool is_there = entry->number != 0 && entry->type != ENTRY_GONE;
-    if (entry->number != 0 && unit->incarnation < entry->incarnation)
+    if (entry->number != 0 && !entry->is_wrong && unit->incarnation < entry->incarnation)
         return true;
     return !is_there && !unit->may_create && !unit->is_new;
 }
@@ -790,9 +824,11 @@ static enum err apply_to(struct sqlite_store *store, const struct store_unit *un
     if (unit->is_gone)
         return is_there ? bury(store, unit, entry, statement, error) : ERR_OK;
     if (is_there && (unit->is_new || unit->incarnation > entry->incarnation)) {
+        bool is_wrong = entry->is_wrong && !unit->is_new;
         enum err err = wipe(store, entry, error);
         if (err)
             return err;
+        entry->is_wrong = is_wrong;
     }
     if (entry->number != 0 && entry->type != ENTRY_GONE &&
         (entry->type == ENTRY_ITEM) != unit->is_item)

@@ -7,26 +7,34 @@
 
 TEST(a_machine_with_time_to_spare_gives_the_audit_a_quarter_of_a_core)
 {
-    struct pace pace = pace_next(1000 * MS, 990 * MS, HOUR, 1000, 50000);
+    struct pace pace = pace_next(1000 * MS, 990 * MS, 1000, HOUR, 1000, 50000);
     assert_int_equal(pace.pause_ns, 3000 * MS);
     assert_int_equal(pace.ids, 50000);
 }
 
 TEST(a_busy_one_gives_it_no_more_than_was_set)
 {
-    struct pace pace = pace_next(1000 * MS, 500 * MS, HOUR, 1000, 50000);
+    struct pace pace = pace_next(1000 * MS, 500 * MS, 1000, HOUR, 1000, 50000);
     assert_int_equal(pace.pause_ns, HOUR);
     assert_int_equal(pace.ids, 1000);
 }
 
 TEST(a_pause_is_never_longer_than_was_set_nor_none_at_all)
 {
-    assert_int_equal(pace_next(2 * HOUR, 2 * HOUR, HOUR, 1000, 50000).pause_ns, HOUR);
-    assert_int_equal(pace_next(UINT64_MAX, UINT64_MAX, HOUR, 1000, 50000).pause_ns, HOUR);
-    assert_int_equal(pace_next(MS, MS, HOUR, 1000, 50000).pause_ns, 50 * MS);
-    assert_int_equal(pace_next(0, 0, HOUR, 1000, 50000).pause_ns, 50 * MS);
-    assert_int_equal(pace_next(MS, MS, 10 * MS, 1000, 50000).pause_ns, 10 * MS);
-    assert_int_equal(pace_next(MS, MS, HOUR, 100000, 50000).ids, 100000);
+    assert_int_equal(pace_next(2 * HOUR, 2 * HOUR, 1000, HOUR, 1000, 50000).pause_ns, HOUR);
+    assert_int_equal(pace_next(UINT64_MAX, UINT64_MAX, 1000, HOUR, 1000, 50000).pause_ns, HOUR);
+    assert_int_equal(pace_next(MS, MS, 1000, HOUR, 1000, 50000).pause_ns, 50 * MS);
+    assert_int_equal(pace_next(0, 0, 1000, HOUR, 1000, 50000).pause_ns, 50 * MS);
+    assert_int_equal(pace_next(MS, MS, 1000, 10 * MS, 1000, 50000).pause_ns, 10 * MS);
+    assert_int_equal(pace_next(MS, MS, 1000, HOUR, 100000, 50000).ids, 100000);
+}
+
+/* An error comes at once, and comes again. */
+TEST(what_failed_is_tried_again_after_the_pause_that_was_set)
+{
+    struct pace pace = pace_next(MS, MS, 0, HOUR, 1000, 50000);
+    assert_int_equal(pace.pause_ns, HOUR);
+    assert_int_equal(pace.ids, 1000);
 }
 
 /* A clock that is turned by what each piece takes. */
@@ -38,7 +46,7 @@ TEST(a_million_counters_take_hours_at_most_when_all_is_idle)
     while (done < 1000000) {
         uint64_t took_ns = 60 * 1000 * MS + ids * MS / 50; /* a long log, and each id */
         done += ids;
-        struct pace pace = pace_next(took_ns, took_ns, HOUR, 1000, 50000);
+        struct pace pace = pace_next(took_ns, took_ns, 1000, HOUR, 1000, 50000);
         clock_ns += took_ns + pace.pause_ns;
         ids = pace.ids;
     }
@@ -105,6 +113,7 @@ TEST(a_million_counters_of_nodes_take_hours_when_all_is_idle)
 RUN(cmocka_unit_test(a_machine_with_time_to_spare_gives_the_audit_a_quarter_of_a_core),
     cmocka_unit_test(a_busy_one_gives_it_no_more_than_was_set),
     cmocka_unit_test(a_pause_is_never_longer_than_was_set_nor_none_at_all),
+    cmocka_unit_test(what_failed_is_tried_again_after_the_pause_that_was_set),
     cmocka_unit_test(a_million_counters_take_hours_at_most_when_all_is_idle),
     cmocka_unit_test(servers_that_answer_as_quickly_as_ever_are_asked_a_quarter_of_the_time),
     cmocka_unit_test(servers_that_answer_slowly_are_asked_less_and_less),

@@ -226,6 +226,211 @@ TEST(a_row_that_makes_no_sense_is_counted_anew)
     pipe_free(pipe);
 }
 
+/* The first number that the statement gives, as another program sees it. */
+static int64_t store_number(struct pipe *pipe, const char *text)
+{
+    sqlite3 *db;
+    sqlite3_stmt *statement;
+    assert_int_equal(sqlite3_open(pipe->path, &db), SQLITE_OK);
+    sqlite3_busy_timeout(db, 10000);
+    assert_int_equal(sqlite3_prepare_v2(db, text, -1, &statement, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
+    int64_t number = sqlite3_column_int64(statement, 0);
+    sqlite3_finalize(statement);
+    sqlite3_close(db);
+    return number;
+}
+
+static int64_t warm_value(struct pipe *pipe, const char *id)
+{
+    int64_t value = -1;
+    for (int i = 0; i < 3000 && value == -1; i++, usleep(10000))
+        value = cold_value(pipe, id);
+    return value;
+}
+
+TEST(a_row_that_was_made_to_look_deleted_is_not_believed)
+{
+    struct pipe *pipe = pipe_with_counts(30);
+    pipe_sql(pipe, "UPDATE entries SET type = 2");
+    pipe_reopen(pipe);
+    struct op op = {.kind = OP_ADD, .id = SLICE("views"), .amount = number_of(1)};
+    for (int i = 0; i < 3000 && (i == 0 || op.code); i++, usleep(10000))
+        pipe_run(pipe, &op);
+    assert_int_equal(op.code, ERR_OK);
+    assert_int_equal(pipe_value(pipe, "views"), 101);
+    assert_int_equal(warm_value(pipe, "video1/like"), 20);
+    react_again(pipe, 30);
+    pipe_settle(pipe);
+    assert_int_equal(audit(pipe, false).found, 0);
+    pipe_free(pipe);
+}
+
+TEST(a_row_whose_type_was_changed_is_counted_anew)
+{
+    struct pipe *pipe = pipe_with_counts(30);
+    pipe_sql(pipe, "UPDATE entries SET type = 1 - type");
+    pipe_reopen(pipe);
+    assert_int_equal(warm_value(pipe, "views"), 100);
+    assert_int_equal(warm_value(pipe, "video1/like"), 20);
+    react_again(pipe, 30);
+    assert_int_equal(audit(pipe, false).found, 0);
+    pipe_free(pipe);
+}
+
+/* Those that were really deleted are believed. */
+TEST(an_item_that_was_deleted_begins_anew)
+{
+    struct pipe *pipe = pipe_with_counts(30);
+    struct op op = {.kind = OP_DELETE, .id = SLICE("video1")};
+    pipe_run(pipe, &op);
+    assert_int_equal(op.code, ERR_OK);
+    pipe_settle(pipe);
+    pipe_reopen(pipe);
+    pipe_react(pipe, "video1", "user0", 1);
+    assert_int_equal(pipe_value(pipe, "video1/like"), 1);
+    pipe_settle(pipe);
+    assert_int_equal(audit(pipe, true).found, 0);
+    pipe_free(pipe);
+}
+
+/* What is in memory goes on, and the store with it. */
+TEST(what_is_added_to_a_row_that_was_made_to_look_deleted_does_not_make_it_right)
+{
+    struct pipe *pipe = pipe_with_counts(30);
+    pipe_sql(pipe, "UPDATE entries SET type = 2");
+    pipe_add(pipe, "views", 1);
+    pipe_react(pipe, "video1", "somebody", 1);
+    pipe_settle(pipe);
+    pipe_reopen(pipe);
+    assert_int_equal(warm_value(pipe, "views"), 101);
+    assert_int_equal(warm_value(pipe, "video1/like"), 21);
+    react_again(pipe, 30);
+    assert_int_equal(audit(pipe, false).found, 0);
+    pipe_free(pipe);
+}
+
+/* The log goes on in the life that was in memory. */
+TEST(what_is_added_to_a_row_of_another_life_does_not_make_it_right)
+{
+    for (int incarnation = 0; incarnation <= 1000000; incarnation += 1000000) {
+        struct pipe *pipe = pipe_with_counts(3);
+        struct op op = {.kind = OP_DELETE, .id = SLICE("views")};
+        pipe_run(pipe, &op);
+        pipe_add(pipe, "views", 100);
+        pipe_settle(pipe);
+        char sql[96];
+        snprintf(sql, sizeof(sql), "UPDATE entries SET incarnation = %d WHERE id = 'views'",
+                 incarnation);
+        pipe_sql(pipe, sql);
+        pipe_add(pipe, "views", 1);
+        pipe_settle(pipe);
+        pipe_reopen(pipe);
+        assert_int_equal(warm_value(pipe, "views"), 101);
+        pipe_add(pipe, "views", 1);
+        pipe_settle(pipe);
+        assert_int_equal(audit(pipe, true).found, 0);
+        assert_int_equal(pipe_value(pipe, "views"), 102);
+        pipe_free(pipe);
+    }
+}
+
+TEST(a_row_that_speaks_of_another_life_is_told_and_not_used)
+{
+    struct pipe *pipe = pipe_with_counts(3);
+    pipe_sql(pipe, "UPDATE entries SET incarnation = 1000000 WHERE id = 'views'");
+    struct desk_task task = audit(pipe, true);
+    assert_int_equal(task.state, DESK_DONE);
+    assert_int_equal(task.found, 1);
+    assert_non_null(strstr(task.lines[0], "incarnation=1000000 ought="));
+    pipe_add(pipe, "views", 1); /* which says what life it is */
+    pipe_settle(pipe);
+    (void)audit(pipe, true);
+    assert_int_equal(audit(pipe, true).found, 0);
+    pipe_reopen(pipe);
+    assert_int_equal(pipe_value(pipe, "views"), 101);
+    pipe_free(pipe);
+}
+
+/* As many, and others. */
+TEST(members_that_were_changed_for_others_are_made_anew)
+{
+    struct pipe *pipe = pipe_with_counts(30);
+    for (unsigned i = 0; i < 30; i++) {
+        char user[16];
+        snprintf(user, sizeof(user), "other%u", i);
+        pipe_react(pipe, "video2", user, i % 3 == 0 ? 2 : 1);
+    }
+    pipe_settle(pipe);
+    pipe_sql(pipe, "UPDATE entries SET members = (SELECT members FROM entries "
+                   "WHERE id = 'video2') WHERE id = 'video1'");
+    pipe_reopen(pipe);
+    assert_int_equal(warm_value(pipe, "video1/like"), 20);
+    react_again(pipe, 30);
+    assert_int_equal(pipe_value(pipe, "video1/like"), 20);
+    assert_int_equal(audit(pipe, false).found, 0);
+    pipe_free(pipe);
+}
+
+/* Nothing waits for a row that makes no sense: it would be the reason why nobody puts it right. */
+TEST(what_is_added_to_a_row_that_makes_no_sense_is_applied)
+{
+    static const char *const changes[] = {
+        "UPDATE entries SET value = 'abc' WHERE id = 'views';"
+        "UPDATE entries SET counts = '{abc' WHERE id = 'video1'",
+        "UPDATE entries SET settings = '{abc'",
+        "UPDATE entries SET members = x'ffffffff' WHERE id = 'video1'",
+        "UPDATE entries SET slices = 64 WHERE id = 'video1'",
+    };
+    for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
+        struct pipe *pipe = pipe_with_counts(30);
+        pipe_sql(pipe, changes[i]);
+        pipe_add(pipe, "views", 1);
+        pipe_react(pipe, "video1", "somebody", 1);
+        pipe_settle(pipe);
+        assert_int_equal(store_number(pipe, "SELECT count(*) FROM waiting"), 0);
+        pipe_reopen(pipe);
+        assert_int_equal(warm_value(pipe, "views"), 101);
+        assert_int_equal(warm_value(pipe, "video1/like"), 21);
+        react_again(pipe, 30);
+        assert_int_equal(audit(pipe, false).found, 0);
+        pipe_free(pipe);
+    }
+}
+
+TEST(what_is_added_to_a_slice_that_makes_no_sense_is_applied)
+{
+    struct pipe *pipe = pipe_with_counts(6000);
+    pipe_sql(pipe, "UPDATE members SET members = x'ffffffff' WHERE place % 2 = 0");
+    for (unsigned i = 0; i < 500; i++) {
+        char user[16];
+        snprintf(user, sizeof(user), "new%u", i);
+        pipe_react(pipe, "video1", user, 1);
+    }
+    pipe_settle(pipe);
+    assert_int_equal(store_number(pipe, "SELECT count(*) FROM waiting"), 0);
+    pipe_reopen(pipe);
+    react_again(pipe, 500);
+    assert_int_equal(pipe_value(pipe, "video1/like"), 4500);
+    (void)audit(pipe, true);
+    assert_int_equal(audit(pipe, true).found, 0);
+    pipe_free(pipe);
+}
+
+TEST(a_large_item_whose_row_says_that_it_is_small_is_counted_anew)
+{
+    struct pipe *pipe = pipe_with_counts(6000);
+    pipe_sql(pipe, "UPDATE entries SET slices = 1 WHERE id = 'video1'");
+    pipe_react(pipe, "video1", "somebody", 1);
+    pipe_settle(pipe);
+    assert_int_equal(store_number(pipe, "SELECT count(*) FROM waiting"), 0);
+    pipe_reopen(pipe);
+    assert_int_equal(warm_value(pipe, "video1/like"), 4001);
+    react_again(pipe, 500);
+    assert_int_equal(audit(pipe, true).found, 0);
+    pipe_free(pipe);
+}
+
 /* The store takes no repair here. */
 TEST(who_asks_for_a_falsified_row_hears_that_it_is_damaged)
 {
@@ -256,21 +461,6 @@ TEST(what_is_added_to_a_falsified_row_does_not_make_it_right)
         views = cold_value(pipe, "views");
     assert_int_equal(views, 101);
     pipe_free(pipe);
-}
-
-/* The first number that the statement gives, as another program sees it. */
-static int64_t store_number(struct pipe *pipe, const char *text)
-{
-    sqlite3 *db;
-    sqlite3_stmt *statement;
-    assert_int_equal(sqlite3_open(pipe->path, &db), SQLITE_OK);
-    sqlite3_busy_timeout(db, 10000);
-    assert_int_equal(sqlite3_prepare_v2(db, text, -1, &statement, NULL), SQLITE_OK);
-    assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
-    int64_t number = sqlite3_column_int64(statement, 0);
-    sqlite3_finalize(statement);
-    sqlite3_close(db);
-    return number;
 }
 
 #define STORED_VIEWS    "SELECT value FROM entries WHERE id = 'views'"
@@ -699,6 +889,16 @@ RUN(cmocka_unit_test(what_is_right_is_left_alone),
     cmocka_unit_test(a_slice_that_is_not_what_was_written_is_refused_until_it_is_made_anew),
     cmocka_unit_test(a_slice_that_somebody_removed_stays_wrong_until_it_is_made_anew),
     cmocka_unit_test(a_row_that_makes_no_sense_is_counted_anew),
+    cmocka_unit_test(a_row_that_was_made_to_look_deleted_is_not_believed),
+    cmocka_unit_test(a_row_whose_type_was_changed_is_counted_anew),
+    cmocka_unit_test(an_item_that_was_deleted_begins_anew),
+    cmocka_unit_test(what_is_added_to_a_row_that_was_made_to_look_deleted_does_not_make_it_right),
+    cmocka_unit_test(what_is_added_to_a_row_of_another_life_does_not_make_it_right),
+    cmocka_unit_test(a_row_that_speaks_of_another_life_is_told_and_not_used),
+    cmocka_unit_test(members_that_were_changed_for_others_are_made_anew),
+    cmocka_unit_test(what_is_added_to_a_row_that_makes_no_sense_is_applied),
+    cmocka_unit_test(what_is_added_to_a_slice_that_makes_no_sense_is_applied),
+    cmocka_unit_test(a_large_item_whose_row_says_that_it_is_small_is_counted_anew),
     cmocka_unit_test(who_asks_for_a_falsified_row_hears_that_it_is_damaged),
     cmocka_unit_test(what_is_added_to_a_falsified_row_does_not_make_it_right),
     cmocka_unit_test(a_wrong_row_is_put_right_and_memory_stays_as_it_was),

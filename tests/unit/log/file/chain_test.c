@@ -154,6 +154,35 @@ TEST(a_lost_block_is_refused_after_a_power_cut_that_came_a_moment_after_the_writ
     }
 }
 
+/* A log that began on a full disk has no note; it gets one as soon as a segment has space. */
+TEST(what_was_synced_is_noted_once_there_is_space)
+{
+    struct world *world = world_new(1);
+    world_must_start(world);
+    world_commit(world);
+    world_close(world);
+    disk_remove(&world->disk->base, WORLD_FOLDER "/log/next", NULL);
+    disk_remove(&world->disk->base, WORLD_FOLDER "/log/synced", NULL);
+    world->disk->faults.space_bytes = sim_disk_used_bytes(world->disk) + 500;
+    world_must_start(world);
+    assert_int_equal(log_room(world->log), ERR_FULL);
+    world->disk->faults.space_bytes = 0;
+    for (unsigned i = 0; i < 20; i++) {
+        world->now_ns += 100 * MS_NS;
+        while (world_step(world))
+            ;
+    }
+    assert_int_equal(log_room(world->log), ERR_OK);
+    for (unsigned i = 0; i < 5; i++)
+        world_commit(world);
+    world->now_ns += 200 * MS_NS;
+    (void)file_log_settle_step(world->log, false);
+    world_power_cut(world);
+    zero_last_block(world, world_path(2));
+    world_expect_refusal(world, "was synced up to offset");
+    world_free(world);
+}
+
 TEST(an_older_segment_is_refused_after_a_power_cut_while_there_was_always_something_to_write)
 {
     for (unsigned seed = 1; seed <= 20; seed++) {
@@ -760,6 +789,7 @@ RUN(cmocka_unit_test(after_a_clean_stop_every_flipped_byte_is_refused_or_harmles
     cmocka_unit_test(every_flipped_byte_of_what_was_noted_as_synced_is_harmless),
     cmocka_unit_test(a_block_that_was_synced_and_is_gone_is_refused_as_long_as_that_is_known),
     cmocka_unit_test(a_lost_block_is_refused_after_a_power_cut_that_came_a_moment_after_the_write),
+    cmocka_unit_test(what_was_synced_is_noted_once_there_is_space),
     cmocka_unit_test(
         an_older_segment_is_refused_after_a_power_cut_while_there_was_always_something_to_write),
     cmocka_unit_test(a_lost_block_is_refused_after_a_clean_stop_and_a_power_cut),
