@@ -29,9 +29,9 @@ struct sight {
     bool is_wrong;    /* in the store: the row's sum is not that of what stands there */
     bool is_unproved; /* what its recount begins with is not what was written there, or the next */
     bool is_of_another_life; /* its row says that it is another one than the log does */
-    bool waits;       /* the store lacked units of the id then, which it had refused */
-    bool is_right;    /* when it was judged, or since it was mended */
-    bool is_mended;   /* and it was not when it was judged */
+    bool waits;              /* the store lacked units of the id then, which it had refused */
+    bool is_right;           /* when it was judged, or since it was mended */
+    bool is_mended;          /* and it was not when it was judged */
 };
 
 struct sights {

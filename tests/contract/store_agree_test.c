@@ -517,7 +517,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_given_the_same_is_the_same),
         cmocka_unit_test(what_was_copied_is_the_same_and_goes_on_the_same),
-    cmocka_unit_test(what_is_not_what_was_written_there_is_not_copied),
+        cmocka_unit_test(what_is_not_what_was_written_there_is_not_copied),
         cmocka_unit_test(a_machine_and_nodes_never_have_one_store),
     };
     postgres_or_skip();

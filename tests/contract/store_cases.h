@@ -1491,8 +1491,9 @@ TEST(a_row_that_was_changed_by_hand_does_not_fit)
 /* The type is not what tells a loader that there is nothing. */
 TEST(a_row_whose_type_was_changed_by_hand_is_there_and_does_not_fit)
 {
-    static const char *const changes[] = {"UPDATE entries SET type=2 WHERE id IN ('c', 'item')",
-                                          "UPDATE entries SET type=1-type WHERE id IN ('c', 'item')"};
+    static const char *const changes[] = {
+        "UPDATE entries SET type=2 WHERE id IN ('c', 'item')",
+        "UPDATE entries SET type=1-type WHERE id IN ('c', 'item')"};
     static const char *const ids[] = {"c", "item"};
     struct number nothing = number_of(0);
     if (!form->takes)
@@ -1509,13 +1510,13 @@ TEST(a_row_whose_type_was_changed_by_hand_is_there_and_does_not_fit)
             rig_apply_ok(rig);
         }
         uint64_t removed;
-        assert_int_equal(store_thin(rig->store, rig->now_ms + 1, rig->now_ms + 1, 0, 1000, &removed,
-                                    NULL),
-                         ERR_OK);
+        assert_int_equal(
+            store_thin(rig->store, rig->now_ms + 1, rig->now_ms + 1, 0, 1000, &removed, NULL),
+            ERR_OK);
         for (size_t j = 0; j < 2; j++)
-            assert_int_equal(
-                store_mend(rig->store, slice_of(ids[j]), 0, SLICE(""), &nothing, SLICE("x"), 1, NULL),
-                ERR_OK);
+            assert_int_equal(store_mend(rig->store, slice_of(ids[j]), 0, SLICE(""), &nothing,
+                                        SLICE("x"), 1, NULL),
+                             ERR_OK);
         assert_int_equal(wrong_in_scan(), 0);
         assert_false(is_wrong("c"));
         assert_false(is_wrong("item"));

@@ -39,7 +39,8 @@ struct synced {
 enum err synced_read(const struct folder *folder, uint64_t log_id, struct log_position *ret_synced,
                      struct error *error);
 
-/* Opens the file, or makes it; *synced is zeroed, or was opened before in vain. Its name is durable with the next folder_sync(). */
+/* Opens the file, or makes it; *synced is zeroed, or was opened before in vain. Its name is durable
+ * with the next folder_sync(). */
 enum err synced_open(struct synced *synced, const struct folder *folder, uint64_t log_id,
                      struct error *error);
 void synced_close(struct synced *synced);

@@ -38,20 +38,25 @@
 #define SQL_READ(X)                                                                                \
     /* what hot state is loaded from */                                                            \
     X(SQL_READ_TARGET,                                                                             \
-      "SELECT o.sequences, w.waits, e.number, " SQL_ENTRY_TYPE("e") ", e.incarnation, "            \
-      "GREATEST(e.updated, c.updated), e.value::text, e.slices, e.settings, e.deadline_ms, "       \
-      "c.kinds, c.counts, " SQL_FITS ", e.members FROM " SQL_SEQUENCES " CROSS JOIN "              \
-      "(SELECT EXISTS(SELECT 1 FROM waiting WHERE id = $1::text) AS waits) w "                     \
-      "LEFT JOIN entries e ON e.id = $1::text AND " SQL_ENTRY_LIVES("e")                           \
-      " LEFT JOIN " SQL_COUNTS " ON true")                                                         \
+      "SELECT o.sequences, w.waits, e.number, " SQL_ENTRY_TYPE(                                    \
+          "e") ", e.incarnation, "                                                                 \
+               "GREATEST(e.updated, c.updated), e.value::text, e.slices, e.settings, "             \
+               "e.deadline_ms, "                                                                   \
+               "c.kinds, c.counts, " SQL_FITS ", e.members FROM " SQL_SEQUENCES " CROSS JOIN "     \
+               "(SELECT EXISTS(SELECT 1 FROM waiting WHERE id = $1::text) AS waits) w "            \
+               "LEFT JOIN entries e ON e.id = $1::text AND " SQL_ENTRY_LIVES(                      \
+                   "e") " LEFT JOIN " SQL_COUNTS " ON true")                                       \
     X(SQL_READ_TARGETS,                                                                            \
       "SELECT CASE WHEN i.place = 1 THEN o.sequences END, "                                        \
-      "EXISTS(SELECT 1 FROM waiting WHERE id = i.id), e.number, " SQL_ENTRY_TYPE("e")              \
-      ", e.incarnation, "                                                                          \
-      "GREATEST(e.updated, c.updated), e.value::text, e.slices, e.settings, e.deadline_ms, "       \
-      "c.kinds, c.counts, " SQL_FITS " FROM unnest($1::text[]) WITH ORDINALITY i(id, place) "      \
-      "CROSS JOIN " SQL_SEQUENCES " LEFT JOIN entries e ON e.id = i.id AND " SQL_ENTRY_LIVES("e")  \
-      " LEFT JOIN " SQL_COUNTS " ON true ORDER BY i.place")                                         \
+      "EXISTS(SELECT 1 FROM waiting WHERE id = i.id), e.number, " SQL_ENTRY_TYPE(                  \
+          "e") ", e.incarnation, "                                                                 \
+               "GREATEST(e.updated, c.updated), e.value::text, e.slices, e.settings, "             \
+               "e.deadline_ms, "                                                                   \
+               "c.kinds, c.counts, " SQL_FITS                                                      \
+               " FROM unnest($1::text[]) WITH ORDINALITY i(id, place) "                            \
+               "CROSS JOIN " SQL_SEQUENCES                                                         \
+               " LEFT JOIN entries e ON e.id = i.id AND " SQL_ENTRY_LIVES(                         \
+                   "e") " LEFT JOIN " SQL_COUNTS " ON true ORDER BY i.place")                      \
     X(SQL_READ_WHOLES, "SELECT r.kind, r.user_id, NULL, i.place FROM " SQL_WHOLES                  \
                        " ORDER BY i.place, " SQL_MEMBER_SORT)                                      \
     X(SQL_READ_WHOLES_NAMED,                                                                       \
@@ -92,11 +97,13 @@
                     "ORDER BY number LIMIT $2::bigint")                                            \
     X(SQL_READ_WAITING_IDS, "SELECT DISTINCT id FROM waiting")                                     \
     X(SQL_READ_SCAN,                                                                               \
-      "SELECT e.number, e.id, " SQL_ENTRY_TYPE("e")                                                \
-      ", e.incarnation, GREATEST(e.updated, c.updated), "                                          \
-      "e.value::text, e.slices, e.settings, e.deadline_ms, c.kinds, c.counts, " SQL_FITS " FROM "  \
-      "(SELECT * FROM entries WHERE number > $1::bigint ORDER BY number LIMIT $2::bigint) e "      \
-      "LEFT JOIN " SQL_COUNTS " ON e.slices IS NOT NULL ORDER BY e.number")                                  \
+      "SELECT e.number, e.id, " SQL_ENTRY_TYPE(                                                    \
+          "e") ", e.incarnation, GREATEST(e.updated, c.updated), "                                 \
+               "e.value::text, e.slices, e.settings, e.deadline_ms, c.kinds, c.counts, " SQL_FITS  \
+               " FROM "                                                                            \
+               "(SELECT * FROM entries WHERE number > $1::bigint ORDER BY number LIMIT "           \
+               "$2::bigint) e "                                                                    \
+               "LEFT JOIN " SQL_COUNTS " ON e.slices IS NOT NULL ORDER BY e.number")               \
     /* The limit keeps it to one look at the index for each item. */                               \
     X(SQL_READ_ITEMS_OF,                                                                           \
       "SELECT e.number, e.id, r.kind FROM (SELECT number, id FROM entries "                        \
@@ -104,9 +111,9 @@
       "(SELECT kind FROM reactions WHERE item = e.number AND user_id = $3::bigint LIMIT 1) r "     \
       "ON true ORDER BY e.number")                                                                 \
     X(SQL_READ_ITEMS_AND_SETS,                                                                     \
-      "SELECT number, id, " SQL_ENTRY_TYPE("e")                                                    \
-      ", slices, members FROM entries e WHERE number > $1::bigint "                                \
-      "ORDER BY number LIMIT $2::bigint")                                                          \
+      "SELECT number, id, " SQL_ENTRY_TYPE(                                                        \
+          "e") ", slices, members FROM entries e WHERE number > $1::bigint "                       \
+               "ORDER BY number LIMIT $2::bigint")                                                 \
     /* lists for people, newest first */                                                           \
     /* Of `applied` as few rows as hold enough units. */                                           \
     X(SQL_READ_LIVES,                                                                              \
@@ -180,7 +187,7 @@
     X(SQL_TEND_THIN_KEYS,                                                                          \
       "DELETE FROM keys WHERE row <= (SELECT max(row) FROM (SELECT row FROM keys "                 \
       "ORDER BY row LIMIT $2::bigint) rows) AND time < $1::timestamptz")                           \
-    X(SQL_TEND_THIN_GONE, "DELETE FROM entries e WHERE type = 2 AND updated < "             \
+    X(SQL_TEND_THIN_GONE, "DELETE FROM entries e WHERE type = 2 AND updated < "                    \
                           "$1::timestamptz AND NOT " SQL_ENTRY_LIVES("e"))                         \
     /* mending */                                                                                  \
     X(SQL_TEND_MENDING, "SELECT pg_try_advisory_lock(x'54414c59'::int, 2)")                        \
@@ -190,7 +197,7 @@
     X(SQL_TEND_MEND_VALUE,                                                                         \
       "UPDATE entries e SET type = 0, value = COALESCE(e.value, 0) + ($2::text)::numeric, "        \
       "checksum = " SQL_ENTRY_SUM(                                                                 \
-          "e.id", "0", "e.incarnation", "e.slices", "e.settings", "e.deadline_ms",            \
+          "e.id", "0", "e.incarnation", "e.slices", "e.settings", "e.deadline_ms",                 \
           "COALESCE(e.value, 0) + ($2::text)::numeric") " WHERE number = $1::bigint")              \
     X(SQL_TEND_MEND_COUNT,                                                                         \
       "INSERT INTO counts AS c(item, kind, count, updated, checksum) "                             \
@@ -203,9 +210,25 @@
     /* All of it is right: it gets the sums of what stands there. */                               \
     X(SQL_TEND_SUM_ANEW,                                                                           \
       "WITH c AS (UPDATE counts SET checksum = " SQL_COUNT_SUM(                                    \
-          "item", "kind", "count") " WHERE item = $1::bigint) UPDATE entries e SET type = "  \
-      SQL_ENTRY_TYPE("e") ", checksum = " SQL_ENTRY_SUM("e.id", SQL_ENTRY_TYPE("e"),               \
-          "e.incarnation", "e.slices", "e.settings", "e.deadline_ms", "e.value") " WHERE number = $1::bigint")        \
+          "item",                                                                                  \
+          "kind", "count") " WHERE item = $1::bigint) UPDATE entries e SET type "                  \
+                           "= " SQL_ENTRY_TYPE("e") ", checksum = " SQL_ENTRY_SUM("e.id",          \
+                                                                                  SQL_ENTRY_TYPE(  \
+                                                                                      "e"),        \
+                                                                                  "e.incarnation", \
+                                                                                  "e.slices",      \
+                                                                                  "e.settings",    \
+                                                                                  "e.deadline_ms", \
+                                                                                  "e.value") " WH" \
+                                                                                             "ERE" \
+                                                                                             " nu" \
+                                                                                             "mbe" \
+                                                                                             "r "  \
+                                                                                             "= "  \
+                                                                                             "$1:" \
+                                                                                             ":bi" \
+                                                                                             "gin" \
+                                                                                             "t")  \
     X(SQL_TEND_MAKE,                                                                               \
       "INSERT INTO entries(id, type, incarnation, updated, value, slices, settings, deadline_ms, " \
       "checksum) VALUES($1::text, $2::bigint, $3::bigint, $4::timestamptz, ($5::text)::numeric, "  \
@@ -216,7 +239,7 @@
                         "EXCLUDED.value, "                                                         \
                         "slices = EXCLUDED.slices, settings = EXCLUDED.settings, deadline_ms = "   \
                         "EXCLUDED.deadline_ms, members = NULL, checksum = EXCLUDED.checksum "      \
-                        "WHERE NOT " SQL_ENTRY_LIVES("entries") " RETURNING number")                                 \
+                        "WHERE NOT " SQL_ENTRY_LIVES("entries") " RETURNING number")               \
     /* bases */                                                                                    \
     X(SQL_TEND_BASE_ADD,                                                                           \
       "INSERT INTO bases AS b VALUES($1::text, ($2::text)::numeric, "                              \

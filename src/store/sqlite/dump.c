@@ -50,10 +50,11 @@ static enum err dump_table(struct sqlite_reader *reader, enum copy_table table, 
 static enum err row_is_wrong(const struct sqlite_reader *reader, const char *table, struct slice id,
                              struct error *error)
 {
-    return error_set(error, ERR_CORRUPT,
-                     "%s: %s: the row of %.*s is not what was written there, and is not copied: let "
-                     "an audit put it right first",
-                     reader->db->path, table, SLICE_ARGS(id));
+    return error_set(
+        error, ERR_CORRUPT,
+        "%s: %s: the row of %.*s is not what was written there, and is not copied: let "
+        "an audit put it right first",
+        reader->db->path, table, SLICE_ARGS(id));
 }
 
 static enum err check_entries(struct sqlite_reader *reader, struct error *error)

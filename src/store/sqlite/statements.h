@@ -86,10 +86,11 @@
     X(SQL_HISTORY_THIN, "DELETE FROM history WHERE row<=(SELECT max(row) FROM (SELECT row FROM "   \
                         "history ORDER BY row LIMIT ?2)) AND time_ms<?1 AND "                      \
                         "row<(SELECT max(row) FROM history)")                                      \
-    X(SQL_HISTORY_HELD, "SELECT e.number, e.id, e.type, e.incarnation, e.updated_ms, e.value, "    \
-                        "e.counts, e.slices, e.settings, e.deadline_ms, e.members, e.sum FROM "    \
-                        "(SELECT item, kind, max(row) FROM history WHERE user=?1 GROUP BY item) "  \
-                        "h JOIN entries e ON e.number=h.item WHERE h.kind<>0 AND e.counts IS NOT NULL") \
+    X(SQL_HISTORY_HELD,                                                                            \
+      "SELECT e.number, e.id, e.type, e.incarnation, e.updated_ms, e.value, "                      \
+      "e.counts, e.slices, e.settings, e.deadline_ms, e.members, e.sum FROM "                      \
+      "(SELECT item, kind, max(row) FROM history WHERE user=?1 GROUP BY item) "                    \
+      "h JOIN entries e ON e.number=h.item WHERE h.kind<>0 AND e.counts IS NOT NULL")              \
     X(SQL_HISTORY_STUB, "UPDATE history SET user=?2 WHERE user=?1")                                \
     X(SQL_GONE_THIN, "DELETE FROM entries WHERE type=2 AND value IS NULL AND counts IS NULL AND "  \
                      "updated_ms<?1")                                                              \

@@ -602,8 +602,10 @@ static enum err uncount(struct sqlite_store *store, const struct entry *entry, s
     store->mark.items--;
     struct kind_counts counts;
     if (counts_parse(entry->counts, &store->kinds, &counts))
-        return entry->is_wrong ? ERR_OK : error_set(error, ERR_CORRUPT, "entries.number %lld: its counts make no sense",
-                         (long long)entry->number);
+        return entry->is_wrong
+                   ? ERR_OK
+                   : error_set(error, ERR_CORRUPT, "entries.number %lld: its counts make no sense",
+                               (long long)entry->number);
     for (uint64_t left = counts.known; left; left &= left - 1)
         store->mark.members -= (uint64_t)counts.counts[__builtin_ctzll(left)];
     return ERR_OK;
