@@ -48,6 +48,7 @@ static const char *const bug_names[NODES_BUG_COUNT] = {
     [NODES_BUG_HOME_LACKS] = "home's map gives it slices whose adoption it has forgotten",
     [NODES_BUG_NO_DEBT] = "what is given up in a cell that is being opened is not written down",
     [NODES_BUG_ERASE_UNSAID] = "a piece that was erased comes back with a replica of its cell",
+    [NODES_BUG_OPEN_UNSAID] = "a home that was lost is loaded from a store that has gone back",
 };
 
 const char *nodes_bug_name(enum nodes_bug bug)

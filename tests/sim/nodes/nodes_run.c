@@ -995,6 +995,8 @@ static void choose_rates_of_moves(struct world *world)
         .rebalance = 5 + some_rate(world, 50),
         .lost_reply = some_rate(world, 50),
     };
+    if (world->rates.store_failover == 2)
+        world->rates.store_failover = 12; /* a quarter of the seeds has many */
 }
 
 /* One kind of fault more than others. */
