@@ -995,8 +995,6 @@ static void choose_rates_of_moves(struct world *world)
         .rebalance = 5 + some_rate(world, 50),
         .lost_reply = some_rate(world, 50),
     };
-    if (world->rates.store_failover == 2)
-        world->rates.store_failover = 12; /* a quarter of the seeds has many */
 }
 
 /* One kind of fault more than others. */
@@ -1017,6 +1015,7 @@ static void choose_face(struct world *world)
     case 2: /* homes that are lost */
         world->rates.empty = 4 + some_rate(world, 12);
         world->rates.store_down = 5 + some_rate(world, 20);
+        world->rates.store_failover = some_rate(world, 10);
         break;
     default:
         break;
