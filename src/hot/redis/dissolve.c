@@ -190,9 +190,23 @@ static enum err release_all(struct layer *layer, unsigned home, bool is_saved,
     return err;
 }
 
-enum err spreads_release(struct layer *layer, unsigned home, uint64_t opening_since)
+/* A store that fails over may forget what it had. So home comes after all other cells: nothing is
+ * loaded there from a store that does not have the events, as in dissolve_end(). */
+static void add_after_events(struct layer *layer, const uint64_t sequences[LIMIT_CELLS],
+                             struct section *events)
 {
-    assert(!layer_is_own_thread(layer) && home < LIMIT_CELLS);
+    struct move move;
+    move_init(&move, layer, slice_of(EVENT_EPOCH_ID), RELEASE_MS);
+    for (unsigned cell = 0; cell < LIMIT_CELLS; cell++)
+        if (sequences[cell] > 0)
+            move_add_after(events, &move, cell, sequences[cell]);
+    move_done(&move);
+}
+
+enum err spreads_release(struct layer *layer, unsigned home, uint64_t opening_since,
+                         struct section *events)
+{
+    assert(!layer_is_own_thread(layer) && home < LIMIT_CELLS && events);
 
     if (!atomic_load(&layer->has_store))
         return ERR_OK; /* what is lost is lost */
@@ -218,5 +232,7 @@ enum err spreads_release(struct layer *layer, unsigned home, uint64_t opening_si
     uint64_t ignored[LIMIT_CELLS];
     err = err ? err : release_all(layer, home, true, ignored);
     release->is_waiting = err == ERR_UNAVAILABLE;
+    if (!err)
+        add_after_events(layer, release->sequences, events);
     return err;
 }

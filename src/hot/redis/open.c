@@ -6,6 +6,7 @@
 
 #include "base/memory.h"
 #include "base/message.h"
+#include "core/event.h"
 #include "core/sequence.h"
 #include "hot/redis/ask.h"
 #include "hot/redis/cluster.h"
@@ -169,10 +170,14 @@ enum err opens_open(struct outbox *outbox, unsigned cell, uint64_t epoch, uint64
     assert(cell < LIMIT_CELLS);
 
     struct layer *layer = ask_layer(outbox);
+    struct section first_events;
+    section_init(&first_events);
     /* What is spread from here has pieces elsewhere, which nobody will find any more. */
-    if (!keep && spreads_release(layer, cell, layer->opens->since[cell]))
+    if (!keep && spreads_release(layer, cell, layer->opens->since[cell], &first_events)) {
+        section_done(&first_events);
         return error_set(error, ERR_UNAVAILABLE,
                          "cell %u: what was spread from it is not all in the store yet", cell);
+    }
     struct opened opened = {.code = ERR_UNAVAILABLE};
     struct call call;
     init_call(&call, layer, cell, "open");
@@ -180,8 +185,13 @@ enum err opens_open(struct outbox *outbox, unsigned cell, uint64_t epoch, uint64
     call_arg_number(&call, keep);
     call_arg_number(&call, incarnations);
     call_arg_number(&call, n);
+    call_arg(&call, buffer_slice(&first_events.body));
+    call_arg_number(&call, first_events.count);
     enum err err = ask(&call, take_opened, &opened);
     call_done(&call);
+    if (first_events.count > 0)
+        atomic_fetch_or(&layer->opens->dirty, UINT64_C(1) << cell);
+    section_done(&first_events);
     if (err)
         return error_set(error, ERR_UNAVAILABLE, "cell %u: Redis does not answer", cell);
     if (opened.code == ERR_EXISTS)

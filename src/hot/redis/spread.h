@@ -158,8 +158,10 @@ void spreads_cell_opened(struct layer *layer, unsigned cell);
 
 /* Before a cell is opened without its data: pieces elsewhere of what has its home there are given
  * up. ERR_BUSY until the store has what they have written. `opening_since`: when this opening was
- * begun. The relay's thread. */
-enum err spreads_release(struct layer *layer, unsigned home, uint64_t opening_since);
+ * begun. `events`: AFTER events are added, which the cell appends when it is opened. The relay's
+ * thread. */
+enum err spreads_release(struct layer *layer, unsigned home, uint64_t opening_since,
+                         struct section *events);
 
 /* A read that the sum of the pieces answers. Any thread. */
 bool spread_sum_will_do(const struct op *op);

@@ -112,6 +112,7 @@ enum nodes_bug {
     NODES_BUG_HOME_LACKS,     /* home's map gives it what it has forgotten to have adopted */
     NODES_BUG_ERASE_UNSAID,   /* a piece that was erased comes back with a replica of its cell */
     NODES_BUG_NO_DEBT,        /* the same, and the cell was being opened when it was given up */
+    NODES_BUG_OPEN_UNSAID,    /* a home that was lost is loaded without what its pieces wrote */
     NODES_BUG_COUNT,
     NODES_ONLY_MOVES, /* no bug: every seed is one of moves */
 };

@@ -634,6 +634,24 @@ static bool release(struct redis_outbox *outbox, unsigned home)
     return err == ERR_OK;
 }
 
+/* A store that fails over may forget what the pieces have written: home comes after that. */
+static void append_after_events(struct redis_outbox *outbox, struct cell_data *data, unsigned home)
+{
+    const struct release *release = &outbox->releases[home];
+    struct event events[CELLS];
+    size_t count = 0;
+    for (unsigned cell = 0; cell < CELLS; cell++)
+        if (release->sequences[cell] > 0)
+            events[count++] = (struct event){.type = EVENT_AFTER,
+                                             .id = slice_of(EVENT_EPOCH_ID),
+                                             .after_origin = cell,
+                                             .after_sequence = release->sequences[cell]};
+    if (count == 0 || outbox->model->bug == NODES_BUG_OPEN_UNSAID)
+        return;
+    redis_append(outbox->model, outbox->node, data, home, events, count);
+    data->need = data->last;
+}
+
 static enum err outbox_open(struct outbox *base, unsigned cell, uint64_t epoch, uint64_t n,
                             bool keep, uint32_t incarnations, struct error *error)
 {
@@ -669,6 +687,8 @@ static enum err outbox_open(struct outbox *base, unsigned cell, uint64_t epoch, 
     if (keep && data->owes)
         redis_append(model, outbox->node, data, cell, &event, 1);
     data->owes = false;
+    if (!keep)
+        append_after_events(outbox, data, cell);
     model->opened++;
     model->kept += keep;
     return ERR_OK;

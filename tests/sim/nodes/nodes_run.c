@@ -1015,6 +1015,7 @@ static void choose_face(struct world *world)
     case 2: /* homes that are lost */
         world->rates.empty = 4 + some_rate(world, 12);
         world->rates.store_down = 5 + some_rate(world, 20);
+        world->rates.store_failover = some_rate(world, 10);
         break;
     default:
         break;

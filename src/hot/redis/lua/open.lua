@@ -17,7 +17,8 @@
 -- KEYS  cell, outbox, pieces
 -- ARGV  run id, 'begin', node, epoch         epoch: the new one is above it
 --       -> {'new', epoch, de, dn, since} | {'busy'} | {'open'}      since: of the first begin, ms
---       run id, 'open', node, epoch, keep (0|1), incarnations, n: of the epoch, in the log already
+--       run id, 'open', node, epoch, keep (0|1), incarnations, n: of the epoch, in the log already,
+--       events, count: AFTER events, one for each other cell, if the data is not kept
 --       -> {'ok'} | {'busy'} | {'left', entries}
 -- Sent twice, 'begin' begins once more, and 'open' says ok.
 local OPENER_MS = 5000
@@ -79,4 +80,10 @@ redis.call('HSET', cell, 'state', 'open', 'run', run, 'n', ARGV[7], 'relayed',
 redis.call('HDEL', cell, 'de', 'dn', 'since', 'opener_ms', 'opener_run', 'owes')
 redis.call('HSETNX', cell, 'gen', text(epoch))
 if owes and ARGV[5] ~= '0' then emit(out, owes, 1, now_ms()) end
+if ARGV[9] ~= '0' then
+    -- A store that fails over may forget what the released pieces have written. It has forgotten
+    -- these events then, too, and nothing is loaded from it until it has them again.
+    local at, n = emit(out, ARGV[8], tonumber(ARGV[9]), now_ms())
+    redis.call('HSET', cell, 'ne', at, 'nn', n)
+end
 return {'ok'}

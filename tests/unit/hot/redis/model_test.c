@@ -192,7 +192,7 @@ static enum err take_section(void *arg, unsigned cell, struct slice section, uin
         assert_true(model.log_count < LOG_MAX);
         struct logged *logged = &model.log[model.log_count];
         *logged = (struct logged){.type = event.type,
-                                  .id = id_of(event.id),
+                                  .id = event.type == EVENT_AFTER ? 0 : id_of(event.id),
                                   .after = kinds_find(&model.rig.kinds, event.after),
                                   .amount = event.amount.small,
                                   .incarnation = event.incarnation,

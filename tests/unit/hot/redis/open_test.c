@@ -256,7 +256,80 @@ TEST(what_is_given_up_in_a_cell_that_is_being_opened_is_its_first_event)
     assert_string_equal(RIG_DO(&rig, "HGET", rig_key(&rig, hot, 40, "cell"), "n"), "1");
     rig_save_all(&rig, hot);
     assert_int_equal(open_cell(hot, 3, epoch, false), ERR_OK);
-    assert_string_equal(RIG_DO(&rig, "HGET", rig_key(&rig, hot, 3, "cell"), "n"), "0");
+}
+
+struct afters {
+    uint64_t sequences[LIMIT_CELLS]; /* by the cell that something comes after */
+    uint64_t last;
+};
+
+static enum err take_afters(void *arg, unsigned cell, struct slice section, uint64_t last,
+                            struct error *error)
+{
+    struct afters *afters = arg;
+    struct section_reader reader;
+    struct event event;
+    assert_int_equal(section_open(&reader, section, error), ERR_OK);
+    while (section_next(&reader, &event, error) == ERR_OK) {
+        assert_int_equal(event.origin, cell);
+        assert_int_equal(event.type, EVENT_AFTER);
+        afters->sequences[event.after_origin] = event.after_sequence;
+        event_done(&event);
+    }
+    afters->last = last;
+    return ERR_OK;
+}
+
+/* Answers for a store that has come so far in the cell, and runs the op again. */
+static enum err load_at(struct hot *hot, struct op op, uint64_t sequence)
+{
+    uint64_t sequences[LIMIT_CELLS] = {0};
+    struct hot_want want;
+    sequences[rig_home("a")] = sequence;
+    bool is_wanted = false;
+    for (unsigned i = 0; i < 500 && !is_wanted; i++) {
+        assert_int_equal(rig_run(hot, op).code, ERR_COLD);
+        is_wanted = hot_wanted(hot, &want);
+        if (!is_wanted)
+            usleep(10000);
+    }
+    assert_true(is_wanted);
+    hot_loaded(hot, &want, &(struct hot_found){.code = ERR_NOT_FOUND, .sequences = sequences});
+    return rig_run(hot, op).code;
+}
+
+/* A store that fails over may forget what the pieces in other cells have written. Nothing is loaded
+ * from it then. */
+TEST(a_cell_without_its_data_comes_after_all_others_and_is_not_loaded_before)
+{
+    struct hot *hot = rig_node(&rig);
+    struct outbox *outbox = rig_outbox(hot);
+    unsigned cell = rig_home("a");
+    unsigned other = cell == 40 ? 41 : 40;
+    rig_open_all(hot);
+    struct op op = rig_run(hot, rig_add("a", 5));
+    bool is_stale;
+    assert_int_equal(relayed(hot, cell, op.sequence, &is_stale), ERR_OK);
+    rig_begin(hot);
+    rig_save_all(&rig, hot);
+    pretend_other_process(hot, cell);
+    uint64_t epoch;
+    uint64_t last;
+    assert_int_equal(begin(hot, cell, 0, &epoch, &last), ERR_OK);
+    assert_int_equal(outbox->ops->open(outbox, cell, epoch, 1, false, 0, NULL), ERR_OK);
+    assert_true(outbox->ops->dirty(outbox) & rig_bit(cell));
+
+    struct afters afters = {.last = 0};
+    const uint64_t after[LIMIT_CELLS] = {0};
+    assert_int_equal(
+        outbox->ops->read(outbox, rig_bit(cell), after, 10, take_afters, &afters, NULL), ERR_OK);
+    assert_int_equal(afters.last, sequence_of(epoch, LIMIT_CELLS));
+    assert_int_equal(afters.sequences[other], sequence_of(1, 0));
+    for (unsigned i = 0; i < LIMIT_CELLS; i++)
+        assert_int_equal(afters.sequences[i] > 0, i != cell);
+
+    assert_int_equal(load_at(hot, rig_get("a"), afters.last - 1), ERR_COLD);
+    assert_int_equal(load_at(hot, rig_get("a"), afters.last), ERR_NOT_FOUND);
 }
 
 TEST(deletions_are_counted_on_from_where_the_store_is)
@@ -438,6 +511,7 @@ RUN(OPEN(a_cell_without_a_hash_is_closed_until_it_was_opened),
     OPEN(data_that_is_not_kept_does_not_exist_any_more),
     OPEN(a_cell_without_its_data_is_opened_when_all_others_were_begun),
     OPEN(what_is_given_up_in_a_cell_that_is_being_opened_is_its_first_event),
+    OPEN(a_cell_without_its_data_comes_after_all_others_and_is_not_loaded_before),
     OPEN(deletions_are_counted_on_from_where_the_store_is),
     OPEN(data_that_has_gone_back_without_a_word_is_noticed_by_the_relay),
     cmocka_unit_test(a_redis_that_is_down_is_waited_for_once_and_not_by_every_call),
