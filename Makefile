@@ -3,7 +3,7 @@
 ARGS ?=
 JOBS := $(shell nproc)
 # Of ctest: tests with servers wait more than they compute. tests/CMakeLists.txt says who takes how many.
-SLOTS := $(shell expr 2 \* $(JOBS))
+SLOTS := $(shell expr 3 \* $(JOBS))
 SOURCES = $(shell git ls-files '*.c' '*.h')
 SCRIPTS = $(shell git ls-files '*.sh' .ci/run)
 
