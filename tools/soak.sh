@@ -33,7 +33,7 @@ cmake --build --preset asan --target tallyd fuzz_targets
 ctest --preset dev -C soak -L soak --no-tests=ignore -j "$slots"
 
 cmake --preset fuzz --log-level=WARNING
-cmake --build --preset fuzz
+cmake --build --preset fuzz --target fuzz_targets
 mkdir -p build/fuzz/found
 for source in tests/fuzz/fuzz_*.c; do
     target=$(basename "$source" .c)

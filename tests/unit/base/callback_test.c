@@ -59,7 +59,7 @@ static void end(struct caller *caller)
 
 TEST(a_callback_that_nobody_has_set_does_nothing)
 {
-    struct callback callback = {0};
+    struct callback callback = {.call = NULL};
     callback_run(&callback);
     struct caller caller;
     begin(&caller, &callback);
@@ -71,7 +71,7 @@ TEST(a_callback_that_nobody_has_set_does_nothing)
 TEST(a_thread_that_calls_already_is_given_what_is_set_late)
 {
     for (unsigned round = 0; round < 50; round++) {
-        struct callback callback = {0};
+        struct callback callback = {.call = NULL};
         struct seen seen = {0};
         struct caller caller;
         begin(&caller, &callback);
@@ -88,7 +88,7 @@ TEST(a_thread_that_calls_already_is_given_what_is_set_late)
 
 TEST(it_may_be_taken_away_while_nobody_calls)
 {
-    struct callback callback = {0};
+    struct callback callback = {.call = NULL};
     struct seen seen = {.value = 17};
     callback_set(&callback, see, &seen);
     callback_run(&callback);
