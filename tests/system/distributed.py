@@ -225,8 +225,7 @@ class Words:
                 self.assertIn("pipeline_lag_estimated:1\r\n", info)
             self.assertEqual(node.metrics()["tally_pipeline_lag_estimated"], 1)
             self.assertIs(node.ask("GET", "/v1/figures").json["lag_is_estimated"], True)
-            pipeline = node.ask("GET", "/v1/status").json["pipeline"]
-            self.assertTrue(pipeline is None or pipeline["lag_is_estimated"], pipeline)
+            self.assertIs(node.ask("GET", "/v1/status").json["pipeline"]["lag_is_estimated"], True)
 
     def test_every_node_is_ready_and_says_of_what(self):
         for node in self.tally.nodes:
@@ -441,6 +440,24 @@ class Single(Small, Words):
     """One Redis, streams of another as the log, one node that does all."""
 
     shared = {"serve": 0, "aggregate": 0, "both": 1, "cluster": False, "brokers": 0}
+
+    def test_a_node_that_does_not_aggregate_knows_of_dead_letters(self):
+        """The page says that all is well where none are told."""
+        node = deployment.Node("serve", self.tally.urls, *FLAGS)
+        self.adopt(node)
+        node.start()
+
+        def letters():
+            return node.ask("GET", "/v1/status").json["pipeline"]["dead_letters"]
+
+        self.assertEqual(letters(), 0)
+        self.rows("INSERT INTO dead_letters(event_id, reason, retry_count, created, failed) "
+                  "VALUES (gen_random_uuid(), 'a test', 5, now(), now()) RETURNING 1")
+        try:
+            tallyd.wait_until(lambda: letters() == 1, SAID_WITHIN_S, "a dead letter that is told")
+        finally:
+            self.rows("DELETE FROM dead_letters RETURNING 1")
+        tallyd.wait_until(lambda: letters() == 0, SAID_WITHIN_S, "no dead letter")
 
 
 class Refusals(tallyd.Case):
