@@ -100,6 +100,13 @@ class Small(deployment.Case):
     def rows(self, text, *values):
         return self.tally.postgres.query(text, *values)
 
+    def watch_readiness(self, node):
+        """An idle node looks for its log every second or two."""
+        for _ in range(8):
+            status, text = node.readiness()
+            self.assertEqual(status, 200, text)
+            time.sleep(0.5)
+
     def wait_rows(self, want, text, *values):
         """Waits until PostgreSQL answers this."""
         deadline = time.monotonic() + STORED_WITHIN_S
@@ -346,13 +353,6 @@ class Cluster(Small, Words):
         finally:
             proxy.clear()
 
-    def watch_readiness(self, node):
-        """An idle node looks for its log every second or two."""
-        for _ in range(8):
-            status, text = node.readiness()
-            self.assertEqual(status, 200, text)
-            time.sleep(0.5)
-
     def test_a_repetition_promises_no_more_than_the_log_has(self):
         counter = self.name("paid")
         proxy = self.tally.kafka.brokers[0].proxy
@@ -458,6 +458,25 @@ class Single(Small, Words):
         finally:
             self.rows("DELETE FROM dead_letters RETURNING 1")
         tallyd.wait_until(lambda: letters() == 0, SAID_WITHIN_S, "no dead letter")
+
+
+class SlowStreams(Small):
+    """Streams of a Redis whose answers take their time, though less than --ack-timeout."""
+
+    shared = {"serve": 1, "aggregate": 1, "cluster": False, "brokers": 0, "proxied": True}
+
+    def test_a_log_that_answers_slowly_is_a_log_that_is_up_and_read(self):
+        counter = self.name("views")
+        proxy = self.tally.stream_proxy
+        proxy.set(delay_ms=1150)
+        try:
+            for node in self.tally.nodes:
+                self.watch_readiness(node)
+            answer = self.node(0).ask("POST", f"/v1/counters/{counter}/add", {"delta": 3})
+            self.assertEqual((answer.status, answer.json["ack"]), (200, "log"), answer.body)
+            self.wait_rows([(3,)], "SELECT value FROM counters WHERE id = %s", counter)
+        finally:
+            proxy.clear()
 
 
 class Refusals(tallyd.Case):
