@@ -717,6 +717,15 @@ TEST(what_the_shards_hold_adds_up)
     assert_int_equal(sum_of_shards("b", -1), -1); /* not known */
 }
 
+TEST(what_was_never_spread_says_so_however_many_hold_it)
+{
+    for (unsigned i = 0; i < 300; i++) {
+        ask(react("v", user_name(i), LIKE));
+        assert_string_equal(describe("v").reason, "not changed since it was created or loaded");
+    }
+    assert_int_equal(describe("v").changed_ms, 0);
+}
+
 TEST(the_number_of_shards_follows_the_hand)
 {
     assert_int_equal(hot_reshard(rig.hot, SLICE("a"), 4, rig.now_ms), ERR_NOT_FOUND);
@@ -860,6 +869,7 @@ TEST(any_configured_set_of_kinds_will_do)
     X(a_scan_tells_values_and_counts) \
     X(a_recount_comes_to_the_same) \
     X(what_the_shards_hold_adds_up) \
+    X(what_was_never_spread_says_so_however_many_hold_it) \
     X(the_number_of_shards_follows_the_hand) \
     X(ops_on_one_id_happen_in_the_order_of_the_batch) \
     X(a_batch_may_be_empty_or_full) \

@@ -510,6 +510,8 @@ TEST(what_is_hot_spreads_by_itself_and_folds_when_it_is_quiet)
     }
     assert_int_equal(describe("hot").shards, 1);
     assert_int_equal(describe("v").shards, 1);
+    assert_string_equal(describe("hot").reason, "quiet for 10 s");
+    assert_string_equal(describe("v").reason, "quiet for 10 s");
     assert_value(ask(get("hot")), "20000");
 }
 

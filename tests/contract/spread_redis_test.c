@@ -458,6 +458,8 @@ TEST(shards_grow_from_1_to_64_by_load_alone_and_fold_when_it_is_over)
     }
     assert_int_equal(shards_of("growing").shards, 1);
     assert_int_equal(shards_of("growing item").shards, 1);
+    assert_string_equal(shards_of("growing").reason, "quiet for 10 s");
+    assert_string_equal(shards_of("growing item").reason, "quiet for 10 s");
     assert_all_counted(written);
     assert_known(written);
 }

@@ -145,6 +145,8 @@ class StaleReads(deployment.Case):
             about = self.get(f"/v1/counters/{name}/{path}").json
             self.assertTrue(about.get("stale") or about.get("shards_missing") or
                             about["shard_values"], about)
+            if about.get("stale"):
+                self.assertEqual(about["shards_reason"], "not known while Redis does not answer")
         return {"/v1/counters/{id}", "/v1/counters/{id}/describe", "/v1/counters/{id}/shards"}
 
     def check_item(self, item):

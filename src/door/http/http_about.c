@@ -162,9 +162,11 @@ static void write_hot(struct http_text *to, const struct hot_stats *stats)
                      (unsigned long long)stats->memory_max, (unsigned long long)stats->refused);
 }
 
+/* A node whose log others carry into the store knows as well how far behind that is, and what waits
+ * there for a decision. */
 static void write_pipeline(struct http_text *to, const struct pipeline_stats *stats)
 {
-    if (!stats->runs) {
+    if (!stats->runs && !stats->form) {
         HTTP_TEXT(to, ",\"pipeline\":null");
         return;
     }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/heat.h"
 #include "hot/memory/members.h"
 #include "hot/memory/own.h"
 
@@ -17,7 +18,7 @@ void spread_init(struct spread *spread, struct slice id, uint64_t hash, uint8_t 
         .id_size = (uint32_t)id.size,
         .shards = 1,
         .asked = 1,
-        .reason = "never",
+        .reason = heat_reason_text(HEAT_UNCHANGED),
         .id = own_take(id.size),
     };
     memcpy(spread->id, id.data, id.size);

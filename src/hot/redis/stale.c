@@ -8,7 +8,6 @@
 #include "base/lock.h"
 #include "base/memory.h"
 #include "core/bucket.h"
-#include "core/heat.h"
 #include "hot/redis/layer.h"
 
 #define BUCKETS   1024u
@@ -141,6 +140,7 @@ static bool is_over(const struct stales *stales, const struct image *image, int6
                                (idle_s != 0 && now_ms >= image->written_ms + idle_s * 1000LL));
 }
 
+/* The store knows of no shards: how many there are, and since when, is Redis's. */
 static void describe(struct op *op, const struct image *image)
 {
     *op->describe = (struct op_describe){.is_item = image->is_item,
@@ -154,7 +154,7 @@ static void describe(struct op *op, const struct image *image)
                                          .incarnation = image->incarnation,
                                          .home = layer_home(hash_stable(op->target)),
                                          .written_ms = image->written_ms,
-                                         .reason = heat_reason_text(HEAT_UNCHANGED)};
+                                         .reason = "not known while Redis does not answer"};
 }
 
 /* What a counter, or something that is looked at as one, says. */

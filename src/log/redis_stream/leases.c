@@ -4,7 +4,10 @@
  * share is. A lane is taken by a lease, a key of Redis that goes away by itself: what a dead
  * process had is free after LEASE_MS, and whoever has more than its share gives some back. A lease
  * saves double work and no more than that: two who believe that a lane is theirs do no harm, since
- * the store takes a batch only from where it is itself. */
+ * the store takes a batch only from where it is itself.
+ *
+ * Between one renewal and the next several other questions are asked, each after the other. Of a
+ * server that answers slowly leases are longer, or they would end before anything was read. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,9 +15,9 @@
 
 #include "log/redis_stream/own.h"
 
-#define LEASE_MS_TEXT "3000"
-#define LEASE_MS      3000u
-#define MARGIN_MS     500u /* ours ends so much earlier than that of Redis */
+#define LEASE_MS      3000u /* at least */
+#define LEASE_ANSWERS 12u   /* as long as so many answers take */
+#define MARGIN_MS     500u  /* ours ends so much earlier than that of Redis */
 
 /* How many follow, and the how-manieth we are. */
 static const char PRESENT[] =
@@ -36,20 +39,36 @@ static const char GIVE[] = "if redis.call('GET', KEYS[1]) == ARGV[1] then\n"
                            "return redis.call('DEL', KEYS[1]) end\n"
                            "return 0";
 
-static void eval(struct links_call *call, unsigned lane, const char *script, const char *key,
-                 const char *me)
+static uint64_t lease_ms(const struct stream_log *log)
 {
-    const char *args[] = {"EVAL", script, "1", key, me, LEASE_MS_TEXT};
+    uint64_t slow_ms = LEASE_ANSWERS * log->reader.answer_ns / MS_NS;
+    return slow_ms > LEASE_MS ? slow_ms : LEASE_MS;
+}
+
+uint64_t leases_every_ms(const struct stream_log *log)
+{
+    return lease_ms(log) / 6;
+}
+
+static void eval(const struct stream_log *log, struct links_call *call, unsigned lane,
+                 const char *script, const char *key)
+{
+    char lease[24];
+    (void)snprintf(lease, sizeof(lease), "%" PRIu64, lease_ms(log));
+    const char *args[] = {"EVAL", script, "1", key, log->consumer, lease};
     links_call_text(call, lane, 6, args);
 }
 
-/* 64 lanes over 3: 22, 21, 21. */
+/* 64 lanes over 3: 22, 21, 21. And how long an answer takes. */
 static void learn_share(struct stream_log *log)
 {
     struct links_call call;
-    eval(&call, 0, PRESENT, log->followers, log->consumer);
+    eval(log, &call, 0, PRESENT, log->followers);
+    uint64_t asked_ns = env_monotonic_ns(log->env);
     links_round(log->reader.links, &call, 1);
     const struct redisReply *reply = call.reply;
+    if (reply)
+        log->reader.answer_ns = env_monotonic_ns(log->env) - asked_ns;
     if (reply && reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 &&
         reply->element[0]->integer > 0) {
         unsigned count = (unsigned)reply->element[0]->integer;
@@ -86,10 +105,10 @@ static void take(struct stream_log *log, uint64_t lanes)
 {
     struct links_call calls[LIMIT_CELLS];
     size_t count = 0;
-    uint64_t until_ns = env_monotonic_ns(log->env) + (uint64_t)(LEASE_MS - MARGIN_MS) * MS_NS;
+    uint64_t until_ns = env_monotonic_ns(log->env) + (lease_ms(log) - MARGIN_MS) * MS_NS;
     for (unsigned i = 0; i < LIMIT_CELLS; i++)
         if (lanes >> i & 1)
-            eval(&calls[count++], i, TAKE, log->leases[i], log->consumer);
+            eval(log, &calls[count++], i, TAKE, log->leases[i]);
     links_round(log->reader.links, calls, count);
     for (size_t i = 0; i < count; i++) {
         const struct redisReply *reply = calls[i].reply;
@@ -107,7 +126,7 @@ static void give(struct stream_log *log, uint64_t lanes)
     for (unsigned i = 0; i < LIMIT_CELLS; i++)
         if (lanes >> i & 1) {
             set_leased(log, i, 0);
-            eval(&calls[count++], i, GIVE, log->leases[i], log->consumer);
+            eval(log, &calls[count++], i, GIVE, log->leases[i]);
         }
     links_round(log->reader.links, calls, count);
     for (size_t i = 0; i < count; i++)

@@ -117,6 +117,7 @@ struct reader {
     uint64_t tidy_ns;
     uint64_t trim_ns;
     unsigned share;
+    uint64_t answer_ns; /* how long the last answer took */
 };
 
 struct stream_log {
@@ -205,6 +206,7 @@ enum err stream_scan_lanes(struct stream_log *log, struct log_scan *scan, struct
 
 /* leases.c */
 void leases_tick(struct stream_log *log);
+uint64_t leases_every_ms(const struct stream_log *log); /* between two ticks */
 void leases_give_back(struct stream_log *log);
 uint64_t leases_lanes(struct stream_log *log); /* the lanes that are ours, by bit. Any thread */
 

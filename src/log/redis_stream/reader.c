@@ -6,11 +6,10 @@
 
 #include "log/redis_stream/own.h"
 
-#define POLL_MIN_MS    5u
-#define POLL_MAX_MS    40u
-#define DOWN_MS        200u
-#define LEASE_EVERY_MS 500u
-#define TIDY_EVERY_MS  250u
+#define POLL_MIN_MS   5u
+#define POLL_MAX_MS   40u
+#define DOWN_MS       200u
+#define TIDY_EVERY_MS 250u
 
 void reader_forget(struct in_lane *lane)
 {
@@ -127,6 +126,16 @@ enum err reader_follow(struct stream_log *log, unsigned number, struct log_posit
 
 /* ---- the thread ---- */
 
+/* All that is asked takes a while where answers do: in between it is read. */
+static void look_after_leases(struct stream_log *log)
+{
+    if (env_monotonic_ns(log->env) < log->reader.lease_ns)
+        return;
+    leases_tick(log);
+    fetch_ends(log, log->reader.links);
+    log->reader.lease_ns = env_monotonic_ns(log->env) + leases_every_ms(log) * MS_NS;
+}
+
 static bool is_due(struct stream_log *log, uint64_t *next_ns, uint64_t every_ms)
 {
     uint64_t now_ns = env_monotonic_ns(log->env);
@@ -143,10 +152,7 @@ static void *run(void *arg)
     bool is_stopping = false;
     uint64_t poll_ms = POLL_MIN_MS;
     while (!is_stopping) {
-        if (is_due(log, &reader->lease_ns, LEASE_EVERY_MS)) {
-            leases_tick(log);
-            fetch_ends(log, reader->links);
-        }
+        look_after_leases(log);
         bool is_more = fetch_round(log);
         if (is_due(log, &reader->tidy_ns, TIDY_EVERY_MS))
             tidy_acknowledge(log);

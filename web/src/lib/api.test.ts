@@ -39,6 +39,18 @@ describe("ids in queries", () => {
   });
 });
 
+describe("values", () => {
+  it("of which nothing is known now are not taken for those that are not there", async () => {
+    const counters = [
+      { id: "a", value: "1", stale: true, as_of: "2026-01-01T00:00:00.000Z" }, { id: "gone", value: null },
+      { id: "b", value: null, stale: true, as_of: "1970-01-01T00:00:00.000Z" }, { id: "c", value: null, problem: "/problems/unavailable" },
+      { id: "d", value: null, shards_missing: 2, as_of: "2026-01-01T00:00:00.000Z" },
+    ];
+    answerWith(() => Promise.resolve(new Response(JSON.stringify({ counters }))));
+    expect((await new Server().values(["a", "gone", "b", "c", "d"])).map(({ id }) => id)).toEqual(["a", "gone"]);
+  });
+});
+
 describe("answers", () => {
   it("that did not come come by themselves only to who asks again", async () => {
     answerWith(() => Promise.reject(new TypeError("refused")));

@@ -132,16 +132,33 @@ export interface Reacted {
   as_of: string;
 }
 
-export interface Page {
-  cursor: string | null;
+/** Of when an answer is. */
+export interface Age {
   as_of: string;
+  stale?: boolean; // it is the store's, which may be behind
+  shards_missing?: number;
+}
+
+/** It is not of now: a part of what holds it does not answer. */
+export function isOld(age: Partial<Age>): boolean {
+  return age.stale === true || (age.shards_missing ?? 0) > 0;
+}
+
+export interface Page extends Age {
+  cursor: string | null;
 }
 
 // ---- a server ----
 
-interface Counted {
+interface Counted extends Partial<Age> {
   id: string;
-  value: string | null; // null: it is not there
+  value: string | null; // null: it is not there, or nobody knows
+  problem?: string;
+}
+
+/** Nobody can say whether it is there. */
+function isUnknown({ value, problem, ...age }: Counted): boolean {
+  return value === null && (problem !== undefined || isOld(age));
 }
 
 const QUERY_MAX = 6000; // of the 8 KiB that a request's head may have
@@ -214,11 +231,11 @@ export class Server {
     this.call<Reacted>(path("/v1/items/", item, "/reactions/", user),
       { key, timeoutMs: SOON_MS, ...(kind === null ? { method: "DELETE" } : { method: "PUT", json: { kind } }) });
 
-  /** Of many counters at once. */
+  /** Of many counters at once, but for those of which nothing is known now. */
   values = async (ids: string[]): Promise<Counted[]> => {
     const all: Counted[] = [];
     for (const some of idsInQueries(ids)) all.push(...(await this.call<{ counters: Counted[] }>(`/v1/counters?ids=${some}`)).counters);
-    return all;
+    return all.filter((counted) => !isUnknown(counted));
   };
 
   mine = (user: string, items: string[]) =>

@@ -1,9 +1,9 @@
 // What the server knows about a counter besides its value.
 
-import { call, path } from "./api";
+import { call, path, type Age } from "./api";
 import { useLoaded, type Loaded } from "./hooks";
 
-export interface Described {
+export interface Described extends Age {
   id: string;
   kind: "item" | "counter";
   shards: number;

@@ -1,11 +1,11 @@
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
-import { Problem } from "./api";
-import { PagedRows } from "./pages";
+import { Problem, type Age } from "./api";
+import { ageText, PagedRows } from "./pages";
 
 interface Asked {
   cursor: string | null;
   signal: AbortSignal;
-  answer: (rows: string[], cursor: string | null) => Promise<void>;
+  answer: (rows: string[], cursor: string | null, age?: Partial<Age>) => Promise<void>;
   fail: (problem: Problem) => Promise<void>;
 }
 
@@ -18,7 +18,7 @@ function start() {
   const list = new PagedRows<string>((cursor, signal) => new Promise((done, fail) => {
     asked.push({
       cursor, signal,
-      answer: (rows, next) => (done({ rows, cursor: next, as_of: "" }), settled()),
+      answer: (rows, next, age) => (done({ rows, cursor: next, as_of: "", ...age }), settled()),
       fail: (problem) => (fail(problem), settled()),
     });
   }));
@@ -97,4 +97,24 @@ it("asks no more when it is closed", async () => {
   list.close();
   await vi.advanceTimersByTimeAsync(60_000);
   expect(asked).toHaveLength(1);
+});
+
+it("is as old as the oldest of its pages, and of now again when all of them are", async () => {
+  const { list, asked } = start();
+  const [one, two] = ["2026-01-02T03:04:05.000Z", "2026-01-02T03:04:09.000Z"];
+  await asked[0]!.answer(["a"], "1", { stale: true, as_of: two });
+  expect(list.state.oldAsOf).toBe(two);
+  list.more();
+  await asked[1]!.answer([], "2", { shards_missing: 1, as_of: one });
+  await asked[2]!.answer(["b"], "3", { as_of: "2026-01-01T00:00:00.000Z" });
+  expect(list.state.oldAsOf).toBe(one);
+  list.reload();
+  await asked[3]!.answer(["a"], null, { as_of: two });
+  expect(list.state.oldAsOf).toBeUndefined();
+});
+
+it("says that it may be old, and of when it is if that is known", () => {
+  expect(ageText(undefined)).toBe("");
+  expect(ageText("1970-01-01T00:00:00.000Z")).toBe("a part of the server does not answer: this may be old");
+  expect(ageText("2026-01-02T03:04:05.000Z")).toMatch(/this may be old, as of .*2026/);
 });

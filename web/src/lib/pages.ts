@@ -1,7 +1,8 @@
 // Lists that come page by page.
 
 import { useEffect, useMemo, useRef, useSyncExternalStore } from "react";
-import { asPassing, type Page, type Problem } from "./api";
+import { asPassing, isOld, type Page, type Problem } from "./api";
+import { moment } from "./format";
 
 type Load<T> = (cursor: string | null, signal: AbortSignal) => Promise<Page & { rows: T[] }>;
 
@@ -9,6 +10,7 @@ interface State<T> {
   rows: T[];
   isLoading: boolean;
   isWhole: boolean; // there is no more
+  oldAsOf?: string; // some of it may be as old as that
   problem?: Problem;
 }
 
@@ -21,6 +23,16 @@ export interface Paged<T> extends State<T> {
 
 const PAGES_AT_ONCE = 20; // a page may be empty and yet not the last
 const AGAIN_MS = 2000;
+
+function older(one: string | undefined, other: string | undefined): string | undefined {
+  return one === undefined || (other !== undefined && other < one) ? other : one;
+}
+
+/** For who reads the list; nothing where all of it is of now. */
+export function ageText(oldAsOf: string | undefined): string {
+  if (oldAsOf === undefined) return "";
+  return `a part of the server does not answer: this may be old${Date.parse(oldAsOf) > 0 ? `, as of ${moment(oldAsOf)}` : ""}`;
+}
 
 /** One thing is asked at a time. What somebody asks for takes the place of what is asked now and then, which is quiet: it does not
  * show that it is under way. */
@@ -76,12 +88,14 @@ export class PagedRows<T> {
     this.isQuiet = isQuiet;
     if (!isQuiet) this.set({ isLoading: true, problem: undefined });
     try {
-      const { rows, cursor } = await this.read(from, stop.signal);
+      const { rows, cursor, oldAsOf } = await this.read(from, stop.signal);
       if (stop.signal.aborted) return;
       this.stop = undefined;
       if (isQuiet && this.isHeld) return; // somebody has begun to read meanwhile
       this.cursor = cursor;
-      this.set({ rows: [...before, ...rows], isWhole: cursor === null, isLoading: false, problem: undefined });
+      this.set({
+        rows: [...before, ...rows], isWhole: cursor === null, oldAsOf: older(oldAsOf, from === null ? undefined : this.state.oldAsOf), isLoading: false, problem: undefined,
+      });
     } catch (error) {
       if (stop.signal.aborted) return;
       this.stop = undefined;
@@ -91,15 +105,17 @@ export class PagedRows<T> {
     }
   }
 
-  private async read(cursor: string | null, signal: AbortSignal): Promise<{ rows: T[]; cursor: string | null }> {
+  private async read(cursor: string | null, signal: AbortSignal): Promise<{ rows: T[]; cursor: string | null; oldAsOf?: string }> {
     const rows: T[] = [];
+    let oldAsOf: string | undefined;
     for (let i = 0; i < PAGES_AT_ONCE; i++) {
       const page = await this.load(cursor, signal);
       rows.push(...page.rows);
       cursor = page.cursor;
+      if (isOld(page)) oldAsOf = older(oldAsOf, page.as_of);
       if (cursor === null || rows.length > 0) break;
     }
-    return { rows, cursor };
+    return { rows, cursor, oldAsOf };
   }
 }
 

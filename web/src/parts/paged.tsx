@@ -2,8 +2,8 @@
 
 import type { ReactNode } from "react";
 import { exact } from "../lib/format";
-import type { Paged } from "../lib/pages";
-import { Trouble, Waiting } from "./basics";
+import { ageText, type Paged } from "../lib/pages";
+import { Empty, Trouble, Waiting } from "./basics";
 import { useTrouble } from "./notices";
 import { Rows } from "./rows";
 
@@ -31,9 +31,11 @@ export function PagedList<T>({ label, paged, things, note = "", empty, ...rest }
   keyOf: (row: T, index: number) => string;
 }) {
   const { rows, problem, isWhole } = paged;
+  const age = ageText(paged.oldAsOf);
   useTrouble(rows.length > 0 ? problem : undefined);
   if (rows.length > 0)
-    return <Rows label={label} rows={rows} onEnd={paged.more} onHold={paged.hold} foot={`${exact(String(rows.length))} ${things}${isWhole ? "" : ", and more"}${note}`} {...rest} />;
+    return <Rows label={label} rows={rows} onEnd={paged.more} onHold={paged.hold} foot={`${exact(String(rows.length))} ${things}${isWhole ? "" : ", and more"}${note}${age && `; ${age}`}`} {...rest} />;
   if (problem) return <div className="p-4"><Trouble problem={problem} onAgain={paged.reload} /></div>;
-  return isWhole ? empty : <WaitingRows label={label} />;
+  if (!isWhole) return <WaitingRows label={label} />;
+  return age ? <Empty icon="warning" title={`No ${things} that are known`}>There may be some: {age}.</Empty> : empty;
 }

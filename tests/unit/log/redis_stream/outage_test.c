@@ -203,8 +203,8 @@ TEST(closing_does_not_wait_as_long_as_answers_are_waited_for)
     assert_int_equal(log_start(log, NULL), ERR_OK);
     source_append_some(&source, log, 1);
     source_wait(&source, log);
+    unsigned before = writes; /* what is under way then may be a look for the server instead */
     set_faults("{\"hole\":true}");
-    unsigned before = writes;
     source_append(&source, log, 3, 1);
     uint64_t until_ms = rig_now_ms() + 30000;
     while (writes == before) {

@@ -1,6 +1,7 @@
 // What a counter is now: its value, how fast it moves, and how it is kept.
 
 import { useEffect, useRef, useState } from "react";
+import { isOld } from "../../lib/api";
 import type { Loaded } from "../../lib/hooks";
 import type { Described } from "../../lib/described";
 import { ago, compact, exact, moment } from "../../lib/format";
@@ -56,7 +57,7 @@ export function ValueCard({ live, about }: { live: string | null | undefined; ab
   const isGone = about.problem?.status === 404;
   useTrouble(about.data && !isGone ? about.problem : undefined);
   return (
-    <Card title="Value" aside={<Pace live={live} />}>
+    <Card title="Value" aside={about.data && isOld(about.data) ? <Badge tone="warn">may be old: a part does not answer</Badge> : <Pace live={live} />}>
       <div className="flex min-h-74 flex-col gap-5 p-4 sm:min-h-59">
         <p className="text-4xl font-semibold tracking-tight break-all tabular-nums" aria-live="off">
           {live === undefined && !isGone ? <Waiting className="h-9 w-40" /> : exact(live ?? "–")}

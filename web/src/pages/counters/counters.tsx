@@ -5,7 +5,7 @@ import { asProblem, call, newKey, query, type Page } from "../../lib/api";
 import { useHasDemo } from "../../lib/demo";
 import { compact, exact } from "../../lib/format";
 import { TYPING_MS, useLive, useSettled } from "../../lib/hooks";
-import { usePaged } from "../../lib/pages";
+import { ageText, usePaged } from "../../lib/pages";
 import { Link } from "../../lib/router";
 import { Badge, Button, Card, Count, Empty, Field, fieldLook, Trouble } from "../../parts/basics";
 import { notify, useTrouble } from "../../parts/notices";
@@ -89,7 +89,8 @@ export default function Counters() {
     }
   };
   useTrouble(rows.length > 0 ? listed.problem : undefined);
-  const foot = `${countedText(rows)}${isWhole ? "" : isFull ? "; there are more: narrow the search" : ", loading more…"}`;
+  const age = ageText(listed.oldAsOf);
+  const foot = `${countedText(rows)}${isWhole ? "" : isFull ? "; there are more: narrow the search" : ", loading more…"}${age && `; ${age}`}`;
   return (
     <>
       <PageTitle title="Counters">Everything that is counted, in memory or not. Values move while you look at them.</PageTitle>

@@ -1,7 +1,7 @@
 // The demo: posts that people like and dislike, as on a social site.
 
 import { useEffect, useMemo, useState } from "react";
-import { api } from "../../lib/api";
+import { api, Problem } from "../../lib/api";
 import { burst } from "../../lib/burst";
 import { demoId, demoUsers, PREFIX, removeDemo } from "../../lib/demo";
 import { recent, useFigures } from "../../lib/figures";
@@ -46,10 +46,9 @@ function UserPicker({ user, onChange }: { user: string; onChange: (user: string)
 async function loadKnown(user: string, kinds: string[]): Promise<Map<string, Known>> {
   if (kinds.length === 0) return new Map();
   const items = posts.map((post) => post.item);
-  const [mine, values] = await Promise.all([
-    api.mine(user, items),
-    api.values(items.flatMap((item) => kinds.map((kind) => `${item}/${kind}`))),
-  ]);
+  const ids = items.flatMap((item) => kinds.map((kind) => `${item}/${kind}`));
+  const [mine, values] = await Promise.all([api.mine(user, items), api.values(ids)]);
+  if (values.length < ids.length) throw new Problem(503, "", "Not all counts are known now", "", "The page tries again by itself");
   const counts = new Map(values.map((counter) => [counter.id, counter.value ?? "0"]));
   return new Map(mine.reactions.map(({ item, reaction }) => [
     item,
