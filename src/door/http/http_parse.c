@@ -326,12 +326,11 @@ static bool begin_as_other(struct http_parser *parser, size_t size)
     while (begin < size && (data[begin] == '\r' || data[begin] == '\n'))
         begin++;
     size_t end = begin;
-    while (end < size && end - begin <= METHOD_BYTES_MAX && is_token(data[end]))
+    while (end < size && end - begin < METHOD_BYTES_MAX && is_token(data[end]))
         end++;
-    bool is_cut = end == size && end - begin <= METHOD_BYTES_MAX;
+    bool is_cut = end == size;
     if (parser->is_other || end == begin ||
-        (!is_cut &&
-         (end == size || data[end] != ' ' || is_served((struct slice){data + begin, end - begin}))))
+        (!is_cut && (data[end] != ' ' || is_served((struct slice){data + begin, end - begin}))))
         return false;
     http_parser_next(parser);
     if (is_cut) {
