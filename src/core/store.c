@@ -84,6 +84,14 @@ enum err store_mend(struct store *store, struct slice id, uint32_t incarnation, 
     return store->ops->mend(store, id, incarnation, kind, by, text, now_ms, error);
 }
 
+enum err store_mend_life(struct store *store, struct slice id, uint32_t incarnation, uint32_t life,
+                         struct slice text, int64_t now_ms, struct error *error)
+{
+    assert(store);
+
+    return store->ops->mend_life(store, id, incarnation, life, text, now_ms, error);
+}
+
 enum err store_mend_members(struct store *store, struct slice item,
                             const struct store_reaction *members, size_t count, const uint64_t *at,
                             struct slice text, int64_t now_ms, struct error *error)

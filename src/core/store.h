@@ -261,6 +261,11 @@ struct store_ops {
     enum err (*mend)(struct store *store, struct slice id, uint32_t incarnation, struct slice kind,
                      const struct number *by, struct slice text, int64_t now_ms,
                      struct error *error);
+    /* A row whose sum does not fit says that it is of `incarnation`, and is of `life`: that is
+     * written there, and nothing else; the sum stays what it is. ERR_NOT_FOUND; ERR_BUSY: the row
+     * is right, or of a third one by now. */
+    enum err (*mend_life)(struct store *store, struct slice id, uint32_t incarnation, uint32_t life,
+                          struct slice text, int64_t now_ms, struct error *error);
     /* `at`: the sequences that `members` are of, by origin; ERR_BUSY if the store is elsewhere by
      * now. NULL: nobody else writes. */
     enum err (*mend_members)(struct store *store, struct slice item,
@@ -408,6 +413,8 @@ enum err store_thin(struct store *store, int64_t lives_before_ms, int64_t histor
 enum err store_mend(struct store *store, struct slice id, uint32_t incarnation, struct slice kind,
                     const struct number *by, struct slice text, int64_t now_ms,
                     struct error *error);
+enum err store_mend_life(struct store *store, struct slice id, uint32_t incarnation, uint32_t life,
+                         struct slice text, int64_t now_ms, struct error *error);
 enum err store_mend_members(struct store *store, struct slice item,
                             const struct store_reaction *members, size_t count, const uint64_t *at,
                             struct slice text, int64_t now_ms, struct error *error);

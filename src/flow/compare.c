@@ -233,7 +233,20 @@ static void sum_anew(struct proof *proof, struct slice id, const struct places *
         sight_sum_anew(proof, &row, false);
 }
 
-/* What memory has was right when it was loaded, or made there. */
+/* What memory has was right when it was loaded, or made there, and goes on in its own life: units
+ * of that would be late to a row that is right and says something else. */
+static bool settle_life(struct proof *proof, struct slice id, struct places *places)
+{
+    struct sight row = {.id = id, .place = PLACE_STORE, .record.incarnation = places->incarnation};
+    uint32_t life = places->hot.record.incarnation;
+    if (!places->is_wrong || !places->is_hot || places->incarnation == life || !proof->repair)
+        return true;
+    if (!sight_life_anew(proof, &row, life))
+        return false;
+    places->incarnation = life;
+    return true;
+}
+
 static void settle_wrong_counter(struct proof *proof, struct slice id, const struct places *places)
 {
     struct sight row = {.id = id,
@@ -303,6 +316,10 @@ enum err compare_settle(struct proof *proof, struct slice id, bool store_is_righ
     enum err err = places_look(proof->seat, id, LOOKS_MANY, &places, &cause);
     if (err)
         return is_left_for_later(err) ? ERR_OK : error_set(error, err, "%s", cause.text);
+    if (places.has_row && !settle_life(proof, id, &places)) {
+        places_done(&places);
+        return ERR_OK;
+    }
     /* A row that is missing is a matter for the log. */
     if (places.has_row && !places.is_item)
         settle_counter(proof, id, &places, store_is_right);

@@ -81,11 +81,33 @@ enum err sight_judge(const struct proof *proof, const struct sight *sight, struc
 }
 
 /* A row that was changed may speak of another life than the log does: whoever loaded it would go on
- * in that one, and all before would count no more. */
-static bool is_of_another_life(const struct proof *proof, const struct sight *sight)
+ * in that one, and all before would count no more. Units that wait may be of a new one. */
+static bool is_of_another_life(const struct sight *sight)
 {
-    return sight->is_wrong && !sight->is_missing && !desk_has_lanes(proof->seat->desk) &&
-           sight->sum->events > 0 && sight->sum->incarnation != sight->record.incarnation;
+    return sight->is_wrong && !sight->is_missing && !sight->waits && sight->sum->events > 0 &&
+           sight->sum->incarnation != sight->record.incarnation;
+}
+
+/* They get that of the log, if that is whole: of what was trimmed nobody knows whether it ended the
+ * life that we see. */
+static enum err settle_lives(struct proof *proof, struct sights *sights, struct error *error)
+{
+    struct log_position from = {0};
+    enum err err = proof_log_begin(proof, &from, error);
+    const struct sight *last = NULL; /* of the row that was settled last */
+    for (size_t i = 0; !err && from.segment <= 1 && from.offset == 0 && i < sights->count; i++) {
+        struct sight *sight = &sights->list[i];
+        if (!is_of_another_life(sight))
+            continue;
+        bool is_same = last && last->id.data == sight->id.data &&
+                       last->record.incarnation == sight->sum->incarnation;
+        sight->has_new_life = is_same || sight_life_anew(proof, sight, sight->sum->incarnation);
+        if (!sight->has_new_life)
+            continue;
+        sight->record.incarnation = sight->sum->incarnation;
+        last = sight;
+    }
+    return err;
 }
 
 static enum err judge(struct proof *proof, struct sight *sight, sight_fn *differs, void *arg,
@@ -96,7 +118,7 @@ static enum err judge(struct proof *proof, struct sight *sight, sight_fn *differ
     struct error cause = {.text = ""};
     enum err err = sight_judge(proof, sight, &by, &is_wrong, &cause);
     /* Of one that cannot be proved that is told, and the others go on. */
-    sight->is_of_another_life = !err && is_of_another_life(proof, sight);
+    sight->is_of_another_life = !err && is_of_another_life(sight);
     sight->is_unproved = err == ERR_CORRUPT || sight->is_of_another_life;
     if (sight->is_unproved) {
         is_wrong = true;
@@ -119,6 +141,7 @@ struct row_seen {
     bool is_right;
     bool is_mended;
     bool has_new_members;
+    bool has_new_life;
 };
 
 /* What of a row is looked at stands together. */
@@ -132,6 +155,7 @@ static size_t end_of_row(const struct sights *sights, size_t from, struct row_se
         const struct sight *sight = &sights->list[end];
         ret->is_right = ret->is_right && sight->is_right;
         ret->is_mended = ret->is_mended || sight->is_mended;
+        ret->has_new_life = ret->has_new_life || sight->has_new_life;
         ret->has_new_members |= sight->is_mended && sight->place == PLACE_STORE_MEMBERS;
     }
     return end;
@@ -159,7 +183,7 @@ static void sum_rows_anew(struct proof *proof, const struct sights *sights)
         else if (sight->is_wrong && seen.is_right &&
                  !(seen.is_mended && sight->kind == KIND_NONE) &&
                  settle_members(proof, sight, &seen))
-            sight_sum_anew(proof, sight, !seen.is_mended);
+            sight_sum_anew(proof, sight, !seen.is_mended && !seen.has_new_life);
     }
 }
 
@@ -197,6 +221,8 @@ static enum err compare(struct proof *proof, const struct proof_ids *ids, bool i
     }
     if (!err)
         err = sights_sum(proof, &sights, error);
+    if (!err && is_last && proof->repair && !proof->values_only)
+        err = settle_lives(proof, &sights, error);
     for (size_t i = 0; !err && i < sights.count; i++)
         if (is_of_store(&sights.list[i]))
             err = judge(proof, &sights.list[i], differs, arg, error);

@@ -83,6 +83,16 @@ static void tell(struct proof *proof, const struct sight *sight, const char *lin
                sight_count_id(proof->seat->desk, sight, name), line);
 }
 
+static void describe_life(const struct proof *proof, const struct sight *sight,
+                          uint32_t incarnation, char *to, size_t size)
+{
+    char name[COUNT_ID_BYTES];
+    char id[160];
+    message_quote(id, sizeof(id), sight_count_id(proof->seat->desk, sight, name));
+    (void)snprintf(to, size, "id=%s place=\"store\" incarnation=%u ought=%u", id,
+                   sight->record.incarnation, incarnation);
+}
+
 /* Nobody knows what it ought to be: it stays as it is. Once for each count. */
 static void tell_unproved(struct proof *proof, const struct sight *sight)
 {
@@ -93,9 +103,7 @@ static void tell_unproved(struct proof *proof, const struct sight *sight)
     if (sight->place != PLACE_STORE && !proof->values_only)
         return;
     if (sight->is_of_another_life) {
-        (void)snprintf(line, sizeof(line), "id=%s place=\"store\" incarnation=%u ought=%u",
-                       message_quote(id, sizeof(id), count), sight->record.incarnation,
-                       sight->sum->incarnation);
+        describe_life(proof, sight, sight->sum->incarnation, line, sizeof(line));
         proof_tell(proof,
                    "a row of the store is not what was written there, and says that it is of "
                    "another life than the log does: it is not used",
@@ -106,6 +114,28 @@ static void tell_unproved(struct proof *proof, const struct sight *sight)
                    message_quote(id, sizeof(id), count));
     proof_tell(proof, "what a count begins with is not what was written there: it cannot be proved",
                count, line);
+}
+
+bool sight_life_anew(struct proof *proof, const struct sight *sight, uint32_t incarnation)
+{
+    struct desk *desk = proof->seat->desk;
+    struct error error = {.text = ""};
+    char line[256];
+    describe_life(proof, sight, incarnation, line, sizeof(line));
+    enum err err = sight_mend_life(proof, sight, incarnation, slice_of(line), &error);
+    if (err && err != ERR_BUSY && err != ERR_NOT_FOUND)
+        message_error("the life that a row is of could not be put right %s reason=\"%s\"", line,
+                      error.text[0] ? error.text : err_meaning(err));
+    if (err || proof->is_expected)
+        return !err;
+    proof_tell(proof,
+               "a row of the store is not what was written there, and said that it is of another "
+               "life than the log does",
+               sight->id, line);
+    proof->repairs++;
+    desk_count(desk, &desk->repairs, 1);
+    message_info("the life that a row is of was put right %s", line);
+    return true;
 }
 
 bool sight_members_anew(struct proof *proof, const struct sight *sight)

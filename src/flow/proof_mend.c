@@ -8,7 +8,8 @@
 struct mend_ask {
     const struct proof *proof;
     const struct sight *sight;
-    const struct number *by; /* NULL: members */
+    const struct number *by;
+    uint32_t life; /* that the row ought to be of */
     struct slice text;
     enum err err;
     struct error *error;
@@ -43,6 +44,15 @@ static void ask_mend(void *arg, struct store *store)
                               ask->text, now_ms, ask->error);
     else
         ask->err = make_anew(ask, store);
+}
+
+static void ask_mend_life(void *arg, struct store *store)
+{
+    struct mend_ask *ask = arg;
+    const struct sight *sight = ask->sight;
+    int64_t now_ms = env_wall_ms(ask->proof->seat->desk->options.env);
+    ask->err = store_mend_life(store, sight->id, sight->record.incarnation, ask->life, ask->text,
+                               now_ms, ask->error);
 }
 
 static void ignore_entry(void *arg, const struct hot_entry *entry)
@@ -123,4 +133,16 @@ enum err sight_mend(const struct proof *proof, const struct sight *sight, const 
     if (!err && text.size > 0)
         write_repair(proof, sight, by);
     return err;
+}
+
+enum err sight_mend_life(const struct proof *proof, const struct sight *sight, uint32_t incarnation,
+                         struct slice text, struct error *error)
+{
+    struct number nothing = number_of(0);
+    struct mend_ask ask = {
+        .proof = proof, .sight = sight, .life = incarnation, .text = text, .error = error};
+    aggregator_ask(proof->seat->desk->options.aggregator, ask_mend_life, &ask);
+    if (!ask.err)
+        write_repair(proof, sight, &nothing);
+    return ask.err;
 }

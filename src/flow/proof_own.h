@@ -29,6 +29,7 @@ struct sight {
     bool is_wrong;    /* in the store: the row's sum is not that of what stands there */
     bool is_unproved; /* what its recount begins with is not what was written there, or the next */
     bool is_of_another_life; /* its row says that it is another one than the log does */
+    bool has_new_life;       /* and now it says what the log does */
     bool waits;              /* the store lacked units of the id then, which it had refused */
     bool is_right;           /* when it was judged, or since it was mended */
     bool is_mended;          /* and it was not when it was judged */
@@ -106,9 +107,17 @@ void proof_tell(struct proof *proof, const char *what, struct slice id, const ch
  * repair of its own only if `is_recorded`, and else the end of one that was written down. */
 void sight_sum_anew(const struct proof *proof, const struct sight *sight, bool is_recorded);
 
+/* The row, whose sum does not fit, gets the incarnation that it ought to have. False: it has not.
+ */
+bool sight_life_anew(struct proof *proof, const struct sight *sight, uint32_t incarnation);
+
 /* Makes the members of an item's row anew. False: they are not. Where the log does not go back far
  * enough that is told, and they are taken as they stand. */
 bool sight_members_anew(struct proof *proof, const struct sight *sight);
+
+/* Has the row say that it is of that incarnation. ERR_BUSY or ERR_NOT_FOUND as below. */
+enum err sight_mend_life(const struct proof *proof, const struct sight *sight, uint32_t incarnation,
+                         struct slice text, struct error *error);
 
 /* Adds what is short, and writes that into the log. `text` is for the store's audit trail; if it is
  * empty, nothing is written down in either.

@@ -453,6 +453,7 @@ TEST(what_is_not_what_was_written_there_is_not_copied)
         "UPDATE entries SET type = 2 WHERE id = 'c'",
         "INSERT INTO bases VALUES('c', 0, 7, 1)",
     };
+    static const char *const advice[] = {"let an audit", "let an audit", "from a copy, or, with"};
     for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
         struct rig *from = rig_new(stores[0].open);
         struct rig *to = rig_new(stores[1].open);
@@ -467,6 +468,7 @@ TEST(what_is_not_what_was_written_there_is_not_copied)
             postgres_store_fill(to->store, sqlite_dump, from->reader, go_on, &rows, &error),
             ERR_CORRUPT);
         assert_non_null(strstr(error.text, "is not what was written there"));
+        assert_non_null(strstr(error.text, advice[i]));
         rig_close(from);
         rig_free(from);
         rig_close(to);

@@ -1541,6 +1541,120 @@ TEST(what_is_added_to_a_row_of_another_life_does_not_fit)
     assert_int_equal(wrong_in_scan(), 2);
 }
 
+static void note_life(void *arg, const struct state_target *target)
+{
+    *(uint32_t *)arg = target->incarnation;
+}
+
+static uint32_t life_of(const char *id)
+{
+    uint32_t life = UINT32_MAX;
+    assert_int_equal(store_load(rig->reader, slice_of(id), note_life, &life, NULL), ERR_OK);
+    return life;
+}
+
+static void react_in_life(const char *item, const char *user, uint32_t life)
+{
+    rig_react(rig, item, user, "", "like");
+    rig->units[rig->unit_count - 1].incarnation = life;
+}
+
+/* A wrong row is not believed when it says that a unit is late. */
+TEST(what_is_added_to_a_row_of_another_life_counts_and_says_which_it_is)
+{
+    if (!form->takes)
+        return;
+    rig_add(rig, "c", 1)->incarnation = 3;
+    struct store_unit *unit = rig_unit(rig, "c2", false);
+    unit->has_create = true;
+    unit->create = (struct op_create){.shards = 8, .policy = POLICY_LOCAL};
+    unit->incarnation = 3;
+    react_in_life("item", "7", 3);
+    rig_apply_ok(rig);
+    assert_true(form->takes(rig->folder, "UPDATE entries SET incarnation=7"));
+    rig_add(rig, "c", 1)->incarnation = 3;
+    rig_add(rig, "c2", 1)->incarnation = 3;
+    react_in_life("item", "8", 3);
+    rig_apply_ok(rig);
+    assert_string_equal(rig_load(rig, "item"), "item like=2 slices=1 like:7,8 inc=3");
+    assert_int_equal(life_of("c"), 3);
+    assert_int_equal(life_of("c2"), 3);
+    assert_int_equal(wrong_in_scan(), 3);
+}
+
+TEST(a_wrong_row_is_told_which_life_it_is_of)
+{
+    static const char *const ids[] = {"c", "item"};
+    struct number nothing = number_of(0);
+    if (!form->takes)
+        return;
+    rig_add(rig, "c", 1)->incarnation = 3;
+    react_in_life("item", "7", 3);
+    rig_apply_ok(rig);
+    for (size_t i = 0; i < 2; i++) { /* nothing to do; and what is right stays */
+        struct slice id = slice_of(ids[i]);
+        assert_int_equal(store_mend_life(rig->store, id, 3, 3, SLICE("x"), 1, NULL), ERR_OK);
+        assert_int_equal(store_mend_life(rig->store, id, 3, 4, SLICE("x"), 1, NULL), ERR_BUSY);
+    }
+    assert_int_equal(store_mend_life(rig->store, SLICE("no"), 3, 4, SLICE("x"), 1, NULL),
+                     ERR_NOT_FOUND);
+    assert_int_equal(wrong_in_scan(), 0);
+    /* Nothing else is wrong with it: it is what was written there. */
+    assert_true(form->takes(rig->folder, "UPDATE entries SET incarnation=7"));
+    for (size_t i = 0; i < 2; i++) {
+        struct slice id = slice_of(ids[i]);
+        assert_int_equal(store_mend_life(rig->store, id, 6, 3, SLICE("x"), 1, NULL), ERR_BUSY);
+        assert_int_equal(store_mend_life(rig->store, id, 7, 3, SLICE("x"), 1, NULL), ERR_OK);
+        assert_int_equal(life_of(ids[i]), 3);
+    }
+    assert_int_equal(wrong_in_scan(), 0);
+    /* Something else is, too. */
+    assert_true(form->takes(rig->folder, "UPDATE entries SET incarnation=7, deadline_ms=555"));
+    for (size_t i = 0; i < 2; i++) {
+        struct slice id = slice_of(ids[i]);
+        assert_int_equal(store_mend_life(rig->store, id, 7, 3, SLICE("x"), 1, NULL), ERR_OK);
+        assert_true(is_wrong(ids[i]));
+        assert_int_equal(store_mend(rig->store, id, 3, SLICE(""), &nothing, SLICE("x"), 1, NULL),
+                         ERR_OK);
+        assert_false(is_wrong(ids[i]));
+        assert_int_equal(life_of(ids[i]), 3);
+    }
+}
+
+TEST(settings_that_nobody_can_read_do_not_stay)
+{
+    struct number by = number_of(4);
+    struct number nothing = number_of(0);
+    if (!form->takes)
+        return;
+    do_all_to_rows();
+    for (int i = 0; i < 2; i++) {
+        assert_true(form->takes(rig->folder, "UPDATE entries SET settings='{abc' "
+                                             "WHERE id IN ('c', 'settings', 'item')"));
+        assert_int_equal(wrong_in_scan(), 3);
+        /* What is added to put it right is added to what stands there. */
+        struct number value;
+        struct state_mark mark;
+        int64_t members;
+        assert_int_equal(
+            store_inspect(rig->reader, SLICE("c"), SLICE(""), &value, &members, &mark, NULL),
+            ERR_OK);
+        assert_int_equal(value.small, 4);
+        const char *const ids[] = {"c", "settings", "item"};
+        for (size_t j = 0; j < 3; j++) {
+            assert_true(is_wrong(ids[j]));
+            assert_int_equal(store_mend(rig->store, slice_of(ids[j]), 0, SLICE(""),
+                                        i == 1 && j < 2 ? &by : &nothing, SLICE("x"), 1, NULL),
+                             ERR_OK);
+            assert_false(is_wrong(ids[j]));
+        }
+        assert_int_equal(wrong_in_scan(), 0);
+    }
+    /* Those that can be read do. */
+    assert_true(form->takes(rig->folder, "UPDATE entries SET deadline_ms=555 WHERE id='gone'"));
+    assert_true(is_wrong("gone"));
+}
+
 /* ---- erasing ---- */
 
 TEST(an_erased_user_leaves_no_name_behind)
@@ -1818,6 +1932,9 @@ static inline int store_suite(const struct form *of)
         CASE(a_row_that_was_changed_by_hand_does_not_fit),
         CASE(a_row_whose_type_was_changed_by_hand_is_there_and_does_not_fit),
         CASE(what_is_added_to_a_row_of_another_life_does_not_fit),
+        CASE(what_is_added_to_a_row_of_another_life_counts_and_says_which_it_is),
+        CASE(a_wrong_row_is_told_which_life_it_is_of),
+        CASE(settings_that_nobody_can_read_do_not_stay),
         CASE(an_erased_user_leaves_no_name_behind),
         CASE(what_waits_loses_an_erased_user_from_its_keys_and_keeps_its_id),
         CASE(what_waits_and_dead_letters_lose_a_name_that_a_key_spells_otherwise),

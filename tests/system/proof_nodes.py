@@ -178,6 +178,19 @@ class Proofs:
         self.assert_repaired(counter)
         self.assertEqual(self.row_value(counter), [10])
 
+    def test_a_row_of_another_life_takes_what_is_added_and_is_put_right(self):
+        counter = self.name("views")
+        self.resp.call("INCRBY", counter, 10)
+        self.wait_row(counter, 10)
+        self.change("UPDATE entries SET incarnation = incarnation + 7 WHERE id = %s", counter)
+        self.assert_repaired(counter)
+        self.change("UPDATE entries SET incarnation = incarnation + 7 WHERE id = %s", counter)
+        self.resp.call("INCR", counter)
+        self.wait_row(counter, 11)
+        self.task("AUDIT", counter, "REPAIR", "yes")
+        self.assert_proved(counter)
+        self.assertEqual(self.recount(counter)["recount"], 11)
+
     def test_a_node_that_does_not_serve_finds_and_does_not_repair(self):
         counter = self.name("views")
         self.resp.call("INCRBY", counter, 10)
@@ -346,6 +359,79 @@ class SlowStore(Case):
         for node in self.tally.nodes:
             answer = node.ask("POST", f"/v1/counters/{self.name('nothing')}/recount")
             self.assertEqual((answer.status, answer.problem), (404, "not-found"), answer.body)
+
+
+class ColdRows:
+    """What nobody uses leaves Redis at once; a row that was changed meanwhile is not taken back as
+    it is, whatever it says that it is."""
+
+    flags = (*FLAGS, "--audit-every", "0", "--retention", "500ms")
+
+    def is_cold(self, target):
+        return not [key for key in self.tally.redis.call("KEYS", "*") if key.endswith(target)
+                    and self.tally.redis.call("TYPE", key) == "hash"
+                    and (self.tally.redis.call("HEXISTS", key, ".v")
+                         or self.tally.redis.call("HEXISTS", key, ".c:like"))]
+
+    def wait_served(self, *command):
+        def answer():
+            try:
+                return [self.resp.call(*command)]
+            except tallyd.ReplyError:
+                return None
+        return tallyd.wait_until(answer, WITHIN_S, f"{command} is answered")[0]
+
+    def life(self, target):
+        return self.rows("SELECT incarnation FROM entries WHERE id = %s", target)[0][0]
+
+    def make_cold(self, target):
+        tallyd.wait_until(lambda: self.is_cold(target), WITHIN_S, f"{target} has left Redis")
+
+    def test_a_row_of_another_life_goes_on_in_that_of_the_log(self):
+        for i, change in enumerate(("incarnation = incarnation + 1000", "incarnation = 0")):
+            counter, item = self.name(f"views{i}"), self.name(f"video{i}")
+            for value in (7, 10):
+                self.resp.call("DEL", counter)
+                self.resp.call("INCRBY", counter, value)
+            for user in ("ann", "bob"):
+                self.resp.call("DEL", item)
+                self.resp.call("LIKE", item, user)
+            self.wait_row(counter, 10)
+            tallyd.wait_until(lambda item=item: [name for name, _ in self.members(item)] == ["bob"],
+                              WITHIN_S, "the members")
+            lives = {target: self.life(target) for target in (counter, item)}
+            for target in lives:
+                self.make_cold(target)
+                self.change(f"UPDATE entries SET {change} WHERE id = %s", target)
+            self.assertEqual(self.wait_served("GET", counter), "10")
+            self.assertEqual(self.wait_served("GET", f"{item}/like"), "1")
+            self.assertEqual(self.wait_served("INCR", counter), 11)
+            self.assertEqual(self.wait_served("LIKE", item, "bob"), 0)
+            self.assertEqual(self.wait_served("LIKE", item, "cid"), 1)
+            self.wait_row(counter, 11)
+            self.wait_row(f"{item}/like", 2)
+            for target, life in lives.items():
+                self.assertEqual(self.life(target), life)
+            self.assert_proved(self.name("*"))
+            self.assertEqual(self.recount(counter)["recount"], 11)
+
+    def test_settings_that_make_no_sense_are_not_kept(self):
+        counter = self.name("views")
+        self.resp.call("INCRBY", counter, 10)
+        self.wait_row(counter, 10)
+        self.make_cold(counter)
+        self.change("UPDATE entries SET settings = '{abc' WHERE id = %s", counter)
+        self.assertEqual(self.wait_served("INCR", counter), 11)
+        self.wait_row(counter, 11)
+        self.assert_proved(self.name("*"))
+
+
+class KafkaColdRows(ColdRows, Case):
+    shared = {"serve": 1, "aggregate": 1, "cluster": False, "brokers": 1, "fast": True}
+
+
+class StreamsColdRows(ColdRows, Case):
+    shared = {"serve": 0, "aggregate": 1, "both": 1, "cluster": False, "brokers": 0, "fast": True}
 
 
 class Kafka(Case, Proofs):

@@ -131,6 +131,9 @@ class StoreDamage(tallyd.Case):
         base.commit()
         base.execute("VACUUM")
         base.close()
+        checked = tallyd.run_program("--check", server.data)
+        self.assertEqual(checked.returncode, 1)
+        self.assertRegex(checked.stdout, "damage: .*the set of members of .crowd. is not what was written")
         server.start()
         client = self.client(server)
 
@@ -141,6 +144,19 @@ class StoreDamage(tallyd.Case):
             return not refused
         tallyd.wait_until(all_are_right, 60, "the slice is made anew")
         self.assertEqual(client.call("GET", "crowd/like"), str(len(users)))
+
+    def test_what_a_recount_begins_with_is_checked(self):
+        server = self.fill()
+        checked = tallyd.run_program("--check", server.data)
+        self.assertEqual(checked.returncode, 0, checked.stdout)
+        base = sqlite3.connect(self.path, timeout=20)
+        base.execute("INSERT INTO bases VALUES('counter-00100', 0, 7, 1)")
+        base.commit()
+        base.execute("VACUUM")
+        base.close()
+        checked = tallyd.run_program("--check", server.data)
+        self.assertEqual(checked.returncode, 1)
+        self.assertRegex(checked.stdout, "damage: .*the row in bases of .counter-00100. is not what")
 
     def mark(self, path):
         """How far the store is; None if the file is being written."""
@@ -294,6 +310,30 @@ class FalsifiedRows(postgres.Case):
                                           "WHERE checksum <> entries_checksum(e)"), 0)
         self.assertEqual(self.one(server, "SELECT count(*) FROM counts c "
                                           "WHERE checksum <> counts_checksum(c)"), 0)
+
+    def test_what_makes_no_sense_or_is_of_another_life_is_counted_anew(self):
+        server = self.tally()
+        client = self.client(server)
+        client.pipeline([("INCRBY", f"counter-{i}", i + 100) for i in range(3)])
+        client.call("LIKE", "video1", "ann")
+        client.call("LIKE", "video2", "ann")
+        self.wait_until_stored(client)
+        server.stop()
+        self.postgres.query("UPDATE entries SET settings = '{abc' "
+                            "WHERE id IN ('counter-1', 'video1')")
+        self.postgres.query("UPDATE entries SET incarnation = 1000000 "
+                            "WHERE id IN ('counter-2', 'video2')")
+        server.start()
+        client = self.client(server)
+        for name, right in (("counter-1", "101"), ("counter-2", "102"), ("video1/like", "1"),
+                            ("video2/like", "1")):
+            self.wait_right(client, name, right)
+        self.assertEqual(client.call("INCR", "counter-2"), 103)
+        self.wait_until_stored(client)
+        self.assertEqual(self.one(server, "SELECT count(*) FROM entries e "
+                                          "WHERE checksum <> entries_checksum(e)"), 0)
+        self.assertEqual(self.one(server, "SELECT count(*) FROM entries e "
+                                          "WHERE incarnation > 0 OR settings IS NOT NULL"), 0)
 
     def listed(self, server):
         site = web.Web(server.http_port)

@@ -35,21 +35,25 @@ static enum err read_columns(struct pg *pg, int at, struct load_row *row, struct
     target->incarnation = (uint32_t)pg_int(pg, at, TARGET_INCARNATION);
     target->written_ms = pg_time(pg, at, TARGET_UPDATED);
     target->is_wrong = !pg_bool(pg, at, TARGET_FITS);
-    bool is_wrong = settings_parse(pg_slice(pg, at, TARGET_SETTINGS), &target->create) != ERR_OK;
+    bool settings_wrong =
+        settings_parse(pg_slice(pg, at, TARGET_SETTINGS), &target->create) != ERR_OK;
+    bool value_wrong = false;
     if (target->is_item) {
         target->slices = (uint32_t)pg_int(pg, at, TARGET_SLICES);
     } else {
         target->deadline_ms = pg_int(pg, at, TARGET_DEADLINE);
-        is_wrong |= pg_number(pg, at, TARGET_VALUE, &target->value) != ERR_OK;
+        value_wrong = pg_number(pg, at, TARGET_VALUE, &target->value) != ERR_OK;
     }
-    if (is_wrong && target->is_wrong) {
-        (void)settings_parse(SLICE(""), &target->create);
-        number_done(&target->value);
-        target->value = number_of(0);
-    } else if (is_wrong)
+    if ((settings_wrong || value_wrong) && !target->is_wrong)
         return error_set(error, ERR_CORRUPT,
                          "entries.number %lld: its value or settings make no sense",
                          (long long)row->number);
+    if (settings_wrong)
+        (void)settings_parse(SLICE(""), &target->create);
+    if (value_wrong) { /* else what is added to put it right is added to what stands there */
+        number_done(&target->value);
+        target->value = number_of(0);
+    }
     return target->is_item ? read_counts(pg, at, row, error) : ERR_OK;
 }
 

@@ -45,7 +45,8 @@ struct entry {
     enum entry_type type;
     uint32_t incarnation;
     uint32_t slices;
-    int64_t held; /* an item in one piece: how many members it has */
+    int64_t held;  /* an item in one piece: how many members it has */
+    bool is_wrong; /* its sum is not that of what stands there, counts and members aside */
 };
 
 /* What is added to the totals of the mark. */
@@ -280,6 +281,8 @@ enum err postgres_mend(struct store *base, struct slice id, uint32_t incarnation
                        const struct number *by, struct slice text, int64_t now_ms,
                        struct error *error);
 enum err postgres_mending(struct store *base, bool begin, bool *ret_is_ours, struct error *error);
+enum err postgres_mend_life(struct store *base, struct slice id, uint32_t incarnation,
+                            uint32_t life, struct slice text, int64_t now_ms, struct error *error);
 enum err postgres_mend_members(struct store *base, struct slice item,
                                const struct store_reaction *members, size_t count,
                                const uint64_t *at, struct slice text, int64_t now_ms,

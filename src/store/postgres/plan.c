@@ -42,12 +42,14 @@ static bool may_create(const struct postgres_store *store, const struct work *wo
     return unit->incarnation >= store->homes[work->hash >> HOME_SHIFT];
 }
 
-/* A unit of an incarnation that is over, or that never was. */
+/* A unit of an incarnation that is over, or that never was. What a row says of that is believed
+ * only if it is what was written there. */
 static bool is_late(const struct postgres_store *store, const struct work *work, bool is_there)
 {
     if (!is_there && !work->unit->is_new && !may_create(store, work))
         return true;
-    return work->entry.number != 0 && work->unit->incarnation < work->entry.incarnation;
+    return work->entry.number != 0 && !work->entry.is_wrong &&
+           work->unit->incarnation < work->entry.incarnation;
 }
 
 static void refuse(struct store_unit *unit, const char *why)
@@ -107,7 +109,8 @@ static void plan_item(struct postgres_store *store, struct plan *plan, struct wo
         store->totals.items++;
     if (entry->number == 0)
         plan->add[plan->add_count++] = work;
-    else if (work->is_anew || work->is_split || unit->has_create)
+    else if (work->is_anew || work->is_split || unit->has_create ||
+             unit->incarnation != entry->incarnation)
         plan->alter[plan->alter_count++] = work;
     if (unit->reaction_count > 0 || work->is_split)
         plan->live[plan->live_count++] = work;

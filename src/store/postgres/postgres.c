@@ -374,6 +374,7 @@ static const struct store_ops postgres_ops = {
     .discard = postgres_discard,
     .thin = postgres_thin,
     .mend = postgres_mend,
+    .mend_life = postgres_mend_life,
     .mend_members = postgres_mend_members,
     .mending = postgres_mending,
     .make = postgres_make,

@@ -199,6 +199,9 @@
       "checksum = " SQL_ENTRY_SUM(                                                                 \
           "e.id", "0", "e.incarnation", "e.slices", "e.settings", "e.deadline_ms",                 \
           "COALESCE(e.value, 0) + ($2::text)::numeric") " WHERE number = $1::bigint")              \
+    X(SQL_TEND_MEND_LIFE, "UPDATE entries SET incarnation = $2::bigint WHERE number = $1::bigint") \
+    X(SQL_TEND_SETTINGS, "SELECT settings FROM entries WHERE number = $1::bigint")                 \
+    X(SQL_TEND_SETTINGS_REMOVE, "UPDATE entries SET settings = NULL WHERE number = $1::bigint")    \
     X(SQL_TEND_MEND_COUNT,                                                                         \
       "INSERT INTO counts AS c(item, kind, count, updated, checksum) "                             \
       "SELECT $1::bigint, $2::bigint, $3::bigint, updated, " SQL_COUNT_SUM(                        \

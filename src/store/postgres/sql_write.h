@@ -68,13 +68,15 @@
     X(SQL_ENTRIES, \
       "SELECT b.n, e.number, " SQL_ENTRY_TYPE("e") ", e.incarnation, e.slices, " \
       "CASE WHEN e.slices = 1 THEN " \
-      "  (SELECT sum(count)::int8 FROM counts c WHERE c.item = e.number) END " \
+      "  (SELECT sum(count)::int8 FROM counts c WHERE c.item = e.number) END, " \
+      SQL_ENTRY_STAYS_RIGHT("e") " " \
       "FROM unnest($1::text[]) WITH ORDINALITY b(id, n) JOIN entries e ON e.id = b.id " \
       "ORDER BY b.n") \
     X(SQL_ENTRIES_LOCK, \
       "SELECT b.n, e.number, " SQL_ENTRY_TYPE("e") ", e.incarnation, e.slices, " \
       "CASE WHEN e.slices = 1 THEN " \
-      "  (SELECT sum(count)::int8 FROM counts c WHERE c.item = e.number) END " \
+      "  (SELECT sum(count)::int8 FROM counts c WHERE c.item = e.number) END, " \
+      SQL_ENTRY_STAYS_RIGHT("e") " " \
       "FROM unnest($1::text[]) WITH ORDINALITY b(id, n) JOIN entries e ON e.id = b.id " \
       "ORDER BY b.n FOR NO KEY UPDATE OF e") \
     X(SQL_ITEMS_ADD, \

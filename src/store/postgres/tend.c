@@ -143,6 +143,7 @@ enum err postgres_thin(struct store *base, int64_t lives_before_ms, int64_t hist
 struct mend {
     struct slice id;
     uint32_t incarnation;
+    uint32_t life; /* that it ought to be of */
     struct slice kind;
     const struct number *by;
     const struct store_reaction *members;
@@ -173,11 +174,32 @@ static enum err end_mend(struct postgres_store *store, const struct mend *call, 
     return err ? err : postgres_write_totals(store, error);
 }
 
+/* Settings that nobody can read are those that every loader took in their place. */
+static enum err mend_settings(struct postgres_store *store, const struct entry *entry,
+                              struct error *error)
+{
+    struct pg *pg = &store->pg;
+    struct op_create ignored;
+    if (!entry->is_wrong)
+        return ERR_OK;
+    pg_args(pg);
+    pg_arg_int(pg, entry->number);
+    enum err err = pg_query(pg, SQL_TEND_SETTINGS, error);
+    if (err || pg_rows(pg) == 0 || settings_parse(pg_slice(pg, 0, 0), &ignored) == ERR_OK)
+        return err;
+    pg_args(pg);
+    pg_arg_int(pg, entry->number);
+    return pg_query(pg, SQL_TEND_SETTINGS_REMOVE, error);
+}
+
 static enum err mend_value(struct postgres_store *store, const struct entry *entry,
                            const struct number *by, struct error *error)
 {
     if (entry->type != ENTRY_COUNTER)
         return ERR_NOT_FOUND;
+    enum err err = mend_settings(store, entry, error);
+    if (err)
+        return err;
     pg_args(&store->pg);
     pg_arg_int(&store->pg, entry->number);
     pg_arg_number(&store->pg, by);
@@ -207,6 +229,9 @@ static enum err mend_count(struct postgres_store *store, const struct entry *ent
 static enum err sum_anew(struct postgres_store *store, const struct entry *entry,
                          struct error *error)
 {
+    enum err err = mend_settings(store, entry, error);
+    if (err)
+        return err;
     pg_args(&store->pg);
     pg_arg_int(&store->pg, entry->number);
     return pg_query(&store->pg, SQL_TEND_SUM_ANEW, error);
@@ -239,6 +264,30 @@ enum err postgres_mend(struct store *base, struct slice id, uint32_t incarnation
                         .text = text,
                         .now_ms = now_ms};
     return transact(postgres_of(base), mend, &call, error);
+}
+
+static enum err mend_life(struct postgres_store *store, void *arg, struct error *error)
+{
+    const struct mend *call = arg;
+    struct entry entry;
+    enum err err = lock_live(store, call->id, &entry, error);
+    if (err || entry.incarnation == call->life)
+        return err;
+    if (!entry.is_wrong || entry.incarnation != call->incarnation)
+        return ERR_BUSY;
+    pg_args(&store->pg);
+    pg_arg_int(&store->pg, entry.number);
+    pg_arg_int(&store->pg, call->life);
+    err = pg_query(&store->pg, SQL_TEND_MEND_LIFE, error);
+    return err ? err : end_mend(store, call, error);
+}
+
+enum err postgres_mend_life(struct store *base, struct slice id, uint32_t incarnation,
+                            uint32_t life, struct slice text, int64_t now_ms, struct error *error)
+{
+    struct mend call = {
+        .id = id, .incarnation = incarnation, .life = life, .text = text, .now_ms = now_ms};
+    return transact(postgres_of(base), mend_life, &call, error);
 }
 
 /* Whoever applies something of the item has its row first, and we have it now: what is committed

@@ -21,6 +21,7 @@ static void read_entry(struct pg *pg, int row, struct entry *ret_entry)
         .incarnation = (uint32_t)pg_int(pg, row, 3),
         .slices = (uint32_t)pg_int(pg, row, 4),
         .held = pg_int(pg, row, 5),
+        .is_wrong = !pg_bool(pg, row, 6),
     };
 }
 

@@ -201,44 +201,95 @@ static enum err check_structure(struct store_check *check, struct db *db, struct
     return err;
 }
 
-static void note_row(struct store_check *check, const struct entry *entry)
+static void note_wrong(struct store_check *check, unsigned *wrong, const char *what,
+                       struct slice id, const char *then)
 {
-    char id[128];
+    char name[128];
     struct error found;
-    (void)error_set(&found, ERR_CORRUPT,
-                    "%s: the row of %s is not what was written there: it is counted anew from the "
-                    "log before it is used",
-                    check->path, message_quote(id, sizeof(id), entry->id));
+    if ((*wrong)++ >= SAID_MAX)
+        return;
+    (void)error_set(&found, ERR_CORRUPT, "%s: the %s of %s is not what was written there: %s",
+                    check->path, what, message_quote(name, sizeof(name), id), then);
     note_damage(check, &found);
 }
 
-static enum err check_rows(struct store_check *check, struct db *db, struct error *error)
+static enum err check_row(struct store_check *check, struct sqlite_reader *reader,
+                          sqlite3_stmt *statement, unsigned *wrong, struct error *error)
 {
-    sqlite3_stmt *statement = db_take(db, SQL_ENTRY_SCAN, error);
+    struct entry entry;
+    bool is_wrong = false;
+    enum err err = ERR_OK;
+    entry_read(statement, &entry);
+    if (entry.is_wrong)
+        note_wrong(check, wrong, "row", entry.id,
+                   "it is counted anew from the log before it is used");
+    else if (entry.type == ENTRY_ITEM && entry.slices == STATE_SLICES)
+        err = entry_check_slices(reader, &entry, &is_wrong, error);
+    if (is_wrong)
+        note_wrong(check, wrong, "set of members", entry.id,
+                   "it is made anew from the log before it is used");
+    return err;
+}
+
+static enum err check_entries(struct store_check *check, struct sqlite_reader *reader,
+                              unsigned *wrong, struct error *error)
+{
+    sqlite3_stmt *statement = db_take(reader->db, SQL_ENTRY_SCAN, error);
     if (!statement)
         return ERR_UNAVAILABLE;
     db_bind_int(statement, 1, INT64_MIN);
     db_bind_int(statement, 2, -1);
-    unsigned wrong = 0;
     enum err err;
-    while (!(err = db_step(db, statement, error))) {
-        struct entry entry;
-        entry_read(statement, &entry);
-        if (entry.is_wrong && wrong++ < SAID_MAX)
-            note_row(check, &entry);
+    while (!(err = db_step(reader->db, statement, error))) {
+        err = check_row(check, reader, statement, wrong, error);
+        if (err) {
+            sqlite3_reset(statement);
+            return err;
+        }
     }
-    if (wrong > SAID_MAX)
-        say(check, "damage: %u rows more", wrong - SAID_MAX);
     return err == ERR_NOT_FOUND ? ERR_OK : err;
 }
 
-static enum err check_all(struct store_check *check, struct db *db, struct error *error)
+static enum err check_bases(struct store_check *check, struct db *db, unsigned *wrong,
+                            struct error *error)
 {
+    sqlite3_stmt *statement = db_take(db, SQL_BASES, error);
+    if (!statement)
+        return ERR_UNAVAILABLE;
+    enum err err;
+    while (!(err = db_step(db, statement, error))) {
+        struct slice id = db_slice(statement, 3);
+        if (base_is_wrong(statement, id))
+            note_wrong(check, wrong, "row in bases", id,
+                       "what it counts cannot be proved, and is not copied to another store");
+    }
+    return err == ERR_NOT_FOUND ? ERR_OK : err;
+}
+
+static enum err check_rows(struct store_check *check, struct store *store, struct error *error)
+{
+    unsigned wrong = 0;
+    struct store_reader *reader;
+    enum err err = store_reader_open(store, &reader, error);
+    if (err)
+        return err;
+    err = check_entries(check, (struct sqlite_reader *)reader, &wrong, error);
+    if (!err)
+        err = check_bases(check, &store_of(store)->db, &wrong, error);
+    store_reader_close(reader);
+    if (wrong > SAID_MAX)
+        say(check, "damage: %u rows more", wrong - SAID_MAX);
+    return err;
+}
+
+static enum err check_all(struct store_check *check, struct store *store, struct error *error)
+{
+    struct db *db = &store_of(store)->db;
     enum err err = check->adopts ? ERR_OK : check_pages(check, db, error);
     if (err || check->damage.code)
         return err;
     err = check_structure(check, db, error);
-    return err ? err : check_rows(check, db, error);
+    return err ? err : check_rows(check, store, error);
 }
 
 /* --- opening --- */
@@ -286,7 +337,7 @@ static enum err look(struct env *env, struct store_check *check, struct state_ma
     read_wal(check);
     err = store_mark(store, ret_mark, error);
     if (!err)
-        err = check_all(check, db, error);
+        err = check_all(check, store, error);
     if (!err)
         say_summary(check, db, ret_mark);
     store_close(store);

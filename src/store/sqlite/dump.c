@@ -47,14 +47,20 @@ static enum err dump_table(struct sqlite_reader *reader, enum copy_table table, 
     return err == ERR_NOT_FOUND ? ERR_OK : err;
 }
 
+#define ENTRY_ADVICE "let an audit put it right first"
+/* No audit can: what it is made of is in the log no more, if it was trimmed. */
+#define BASE_ADVICE                                                                              \
+    "bring it back from a copy, or, with a log that was never trimmed, move the store away and " \
+    "start once"
+
+/* The advice comes before the id, which may be long. */
 static enum err row_is_wrong(const struct sqlite_reader *reader, const char *table, struct slice id,
-                             struct error *error)
+                             const char *advice, struct error *error)
 {
-    return error_set(
-        error, ERR_CORRUPT,
-        "%s: %s: the row of %.*s is not what was written there, and is not copied: let "
-        "an audit put it right first",
-        reader->db->path, table, SLICE_ARGS(id));
+    return error_set(error, ERR_CORRUPT,
+                     "%s: %s: a row is not what was written there, and is not copied: %s; it is "
+                     "that of %.*s",
+                     reader->db->path, table, advice, SLICE_ARGS(id));
 }
 
 static enum err check_entries(struct sqlite_reader *reader, struct error *error)
@@ -72,7 +78,7 @@ static enum err check_entries(struct sqlite_reader *reader, struct error *error)
         if (!is_wrong && entry.type == ENTRY_ITEM && entry.slices == STATE_SLICES)
             err = entry_check_slices(reader, &entry, &is_wrong, error);
         if (!err && is_wrong)
-            err = row_is_wrong(reader, "entries", entry.id, error);
+            err = row_is_wrong(reader, "entries", entry.id, ENTRY_ADVICE, error);
         if (err) {
             sqlite3_reset(statement);
             return err;
@@ -91,7 +97,7 @@ static enum err check_bases(struct sqlite_reader *reader, struct error *error)
         struct slice id = db_slice(statement, 3);
         if (!base_is_wrong(statement, id))
             continue;
-        err = row_is_wrong(reader, "bases", id, error);
+        err = row_is_wrong(reader, "bases", id, BASE_ADVICE, error);
         sqlite3_reset(statement);
         return err;
     }

@@ -267,6 +267,8 @@ enum err sqlite_thin(struct store *base, int64_t lives_before_ms, int64_t histor
 enum err sqlite_mend(struct store *base, struct slice id, uint32_t incarnation, struct slice kind,
                      const struct number *by, struct slice text, int64_t now_ms,
                      struct error *error);
+enum err sqlite_mend_life(struct store *base, struct slice id, uint32_t incarnation, uint32_t life,
+                          struct slice text, int64_t now_ms, struct error *error);
 enum err sqlite_mend_members(struct store *base, struct slice item,
                              const struct store_reaction *members, size_t count, const uint64_t *at,
                              struct slice text, int64_t now_ms, struct error *error);

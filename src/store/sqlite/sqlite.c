@@ -701,6 +701,7 @@ static const struct store_ops sqlite_ops = {
     .discard = sqlite_discard,
     .thin = sqlite_thin,
     .mend = sqlite_mend,
+    .mend_life = sqlite_mend_life,
     .mend_members = sqlite_mend_members,
     .make = sqlite_make,
     .note = sqlite_note,

@@ -56,6 +56,7 @@
                      "counts=?6, slices=?7, settings=?8, deadline_ms=?9, members=?10, sum=?11 "    \
                      "WHERE number=?1")                                                            \
     X(SQL_ENTRY_SUM_SET, "UPDATE entries SET members=?2, sum=?3 WHERE number=?1")                  \
+    X(SQL_ENTRY_LIFE, "UPDATE entries SET incarnation=?2 WHERE number=?1")                         \
     X(SQL_ENTRY_REMOVE, "DELETE FROM entries WHERE number=?1")                                     \
     X(SQL_ENTRY_ANEW, "UPDATE entries SET first_row="                                              \
                       "(SELECT ifnull(max(row), 0) + 1 FROM history) WHERE number=?1")             \

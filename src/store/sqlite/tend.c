@@ -290,6 +290,39 @@ enum err sqlite_mend(struct store *base, struct slice id, uint32_t incarnation, 
     return end_mend(store, &before, id, text, now_ms, err, error);
 }
 
+static enum err write_life(struct sqlite_store *store, const struct entry *entry, uint32_t life,
+                           struct error *error)
+{
+    sqlite3_stmt *statement = db_take(&store->db, SQL_ENTRY_LIFE, error);
+    if (!statement)
+        return ERR_UNAVAILABLE;
+    db_bind_int(statement, 1, entry->number);
+    db_bind_int(statement, 2, life);
+    return db_run(&store->db, statement, error);
+}
+
+enum err sqlite_mend_life(struct store *base, struct slice id, uint32_t incarnation, uint32_t life,
+                          struct slice text, int64_t now_ms, struct error *error)
+{
+    struct sqlite_store *store = store_of(base);
+    enum err err = store_begin(store, error);
+    if (err)
+        return err;
+    struct state_mark before = store->mark;
+    struct entry entry;
+    sqlite3_stmt *statement;
+    err = find_live(store, id, &entry, &statement, error);
+    if (statement)
+        sqlite3_reset(statement);
+    if (err || entry.incarnation == life)
+        return end_mend(store, &before, id, SLICE(""), now_ms, err, error);
+    if (!entry.is_wrong || entry.incarnation != incarnation)
+        err = ERR_BUSY;
+    if (!err)
+        err = write_life(store, &entry, life, error);
+    return end_mend(store, &before, id, text, now_ms, err, error);
+}
+
 enum err sqlite_mend_members(struct store *base, struct slice item,
                              const struct store_reaction *members, size_t count, const uint64_t *at,
                              struct slice text, int64_t now_ms, struct error *error)

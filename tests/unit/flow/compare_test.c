@@ -149,6 +149,42 @@ TEST(a_falsified_row_is_put_right_by_what_is_in_memory)
     pipe_free(pipe);
 }
 
+static void note_life(void *arg, const struct state_target *target)
+{
+    *(uint32_t *)arg = target->incarnation;
+}
+
+static void load_life(struct desk_seat *seat, void *arg)
+{
+    struct store_reader *reader;
+    assert_int_equal(seat_reader(seat, &reader, NULL), ERR_OK);
+    assert_int_equal(store_load(reader, SLICE("views"), note_life, arg, NULL), ERR_OK);
+}
+
+/* What is in memory goes on in its own life, and a row that is right in another takes nothing. */
+TEST(a_row_that_speaks_of_another_life_gets_that_of_memory)
+{
+    struct pipe *pipe = pipe_blind(3);
+    uint32_t before = UINT32_MAX;
+    uint32_t after = UINT32_MAX;
+    assert_true(recount(pipe, "views").found.agrees);
+    pipe_at_desk(pipe, load_life, &before);
+    pipe_sql(pipe, "UPDATE entries SET incarnation = 1000000");
+    struct desk_task task = audit(pipe, true);
+    assert_int_equal(task.found, 2);
+    assert_non_null(strstr(task.lines[0], "incarnation=1000000 ought="));
+    pipe_at_desk(pipe, load_life, &after);
+    assert_int_equal(after, before);
+    pipe_add(pipe, "views", 1);
+    assert_true(recount(pipe, "views").found.agrees);
+    assert_int_equal(audit(pipe, true).found, 0);
+    pipe->log->lanes = 1;
+    pipe_reopen(pipe);
+    assert_int_equal(pipe_value(pipe, "views"), 101);
+    assert_int_equal(pipe_value(pipe, "video1/like"), 2);
+    pipe_free(pipe);
+}
+
 TEST(a_falsified_row_that_nothing_can_prove_is_told_and_has_no_value)
 {
     struct pipe *pipe = pipe_blind(3);
@@ -196,5 +232,6 @@ RUN(cmocka_unit_test(a_count_is_what_the_store_has_of_the_same_events),
     cmocka_unit_test(members_decide_about_a_count_of_the_store),
     cmocka_unit_test(a_row_that_the_members_have_decided_about_has_its_sum_again),
     cmocka_unit_test(a_falsified_row_is_put_right_by_what_is_in_memory),
+    cmocka_unit_test(a_row_that_speaks_of_another_life_gets_that_of_memory),
     cmocka_unit_test(a_falsified_row_that_nothing_can_prove_is_told_and_has_no_value),
     cmocka_unit_test(what_only_the_log_could_tell_is_refused))

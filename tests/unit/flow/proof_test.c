@@ -335,21 +335,59 @@ TEST(what_is_added_to_a_row_of_another_life_does_not_make_it_right)
     }
 }
 
-TEST(a_row_that_speaks_of_another_life_is_told_and_not_used)
+TEST(a_row_that_speaks_of_another_life_is_told_and_gets_that_of_the_log)
 {
     struct pipe *pipe = pipe_with_counts(3);
-    pipe_sql(pipe, "UPDATE entries SET incarnation = 1000000 WHERE id = 'views'");
-    struct desk_task task = audit(pipe, true);
+    pipe_sql(pipe, "UPDATE entries SET incarnation = 1000000");
+    struct desk_task task = audit(pipe, false);
     assert_int_equal(task.state, DESK_DONE);
-    assert_int_equal(task.found, 1);
     assert_non_null(strstr(task.lines[0], "incarnation=1000000 ought="));
-    pipe_add(pipe, "views", 1); /* which says what life it is */
-    pipe_settle(pipe);
-    (void)audit(pipe, true);
+    assert_int_equal(store_number(pipe, "SELECT min(incarnation) FROM entries"), 1000000);
+    task = audit(pipe, true);
+    assert_int_equal(task.state, DESK_DONE);
+    assert_int_equal(task.found, 2); /* a row once, however many kinds there are */
+    assert_non_null(strstr(task.lines[0], "incarnation=1000000 ought="));
+    assert_non_null(strstr(task.text, "2 put right"));
+    assert_int_equal(store_number(pipe, "SELECT max(incarnation) FROM entries"), 0);
     assert_int_equal(audit(pipe, true).found, 0);
     pipe_reopen(pipe);
-    assert_int_equal(pipe_value(pipe, "views"), 101);
+    assert_int_equal(pipe_value(pipe, "views"), 100);
+    assert_int_equal(pipe_value(pipe, "video1/like"), 2);
     pipe_free(pipe);
+}
+
+/* Nothing was added to it since: only the log says which life it is of. */
+TEST(a_cold_row_of_another_life_is_counted_anew_in_that_of_the_log)
+{
+    static const char *const changes[] = {
+        "UPDATE entries SET incarnation = 1000000",
+        "UPDATE entries SET incarnation = 0",
+        "UPDATE entries SET incarnation = 1000000, value = 2 * value, counts = '{\"like\":9}'",
+    };
+    for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
+        struct pipe *pipe = pipe_with_counts(3);
+        struct op ops[] = {{.kind = OP_DELETE, .id = SLICE("views")},
+                           {.kind = OP_DELETE, .id = SLICE("video1")}};
+        pipe_run(pipe, &ops[0]);
+        pipe_run(pipe, &ops[1]);
+        pipe_add(pipe, "views", 100);
+        pipe_react(pipe, "video1", "somebody", 1);
+        pipe_settle(pipe);
+        int64_t life = store_number(pipe, "SELECT incarnation FROM entries WHERE id = 'views'");
+        assert_true(life > 0);
+        pipe_sql(pipe, changes[i]);
+        pipe_reopen(pipe);
+        assert_int_equal(warm_value(pipe, "views"), 100);
+        assert_int_equal(warm_value(pipe, "video1/like"), 1);
+        pipe_add(pipe, "views", 1);
+        pipe_settle(pipe);
+        assert_int_equal(store_number(pipe, "SELECT incarnation FROM entries WHERE id = 'views'"),
+                         life);
+        assert_int_equal(audit(pipe, true).found, 0);
+        assert_int_equal(pipe_value(pipe, "views"), 101);
+        assert_int_equal(pipe_value(pipe, "video1/like"), 1);
+        pipe_free(pipe);
+    }
 }
 
 /* As many, and others. */
@@ -894,7 +932,8 @@ RUN(cmocka_unit_test(what_is_right_is_left_alone),
     cmocka_unit_test(an_item_that_was_deleted_begins_anew),
     cmocka_unit_test(what_is_added_to_a_row_that_was_made_to_look_deleted_does_not_make_it_right),
     cmocka_unit_test(what_is_added_to_a_row_of_another_life_does_not_make_it_right),
-    cmocka_unit_test(a_row_that_speaks_of_another_life_is_told_and_not_used),
+    cmocka_unit_test(a_row_that_speaks_of_another_life_is_told_and_gets_that_of_the_log),
+    cmocka_unit_test(a_cold_row_of_another_life_is_counted_anew_in_that_of_the_log),
     cmocka_unit_test(members_that_were_changed_for_others_are_made_anew),
     cmocka_unit_test(what_is_added_to_a_row_that_makes_no_sense_is_applied),
     cmocka_unit_test(what_is_added_to_a_slice_that_makes_no_sense_is_applied),
