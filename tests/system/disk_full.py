@@ -67,7 +67,7 @@ class DiskFull(tallyd.Case):
         error, views = self.count_until_refused(client)
         self.assertEqual(error.word, "MISCONF")
         self.assertIn("No space left on device", str(error))
-        self.assertRegex(server.messages(), "warning +no space for the log")
+        server.wait_message("warning +no space for the log")
         self.check_reads(client, views)
         with self.refused("MISCONF"):
             client.call("LIKE", "video1", "bob")

@@ -45,7 +45,7 @@ class LogDescriptors(tallyd.Case):
         for what in ("Too many open files", "ulimit -n", "LimitNOFILE="):
             self.assertIn(what, str(error))
         self.assertNotIn("No space left", str(error))
-        self.assertRegex(server.messages(), "no space for the log.*Too many open files")
+        server.wait_message("no space for the log.*Too many open files")
         answer = http.post("/v1/counters/views/add")
         self.assertEqual((answer.status, answer.problem), (507, "too-many-files"), answer.body)
         self.check_reads(client, views)

@@ -359,7 +359,7 @@ class Refusals(PipelineCase):
         base.execute(self.POISON)
         client.call("INCRBY", "bad", 5)
         tallyd.wait_until(lambda: self.states(server).get("FAILED") == 1, 60, "it fails")
-        self.assertRegex(server.messages(), "dead letter now id=.?\"?bad")
+        server.wait_message("dead letter now id=.?\"?bad")
         self.assertEqual(self.ask(server, "SELECT id, reason, retry_count FROM dead_letters"),
                          [("bad", "poison", 5)])
         letters = client.call("DLQ", "LIST")[1]
@@ -607,8 +607,8 @@ class Proof(PipelineCase):
         mended = self.audit("yes")
         self.assertEqual(mended["drifts"], 1, mended)
         self.assert_proved(self.calls)
-        self.assertRegex(self.one_server.messages(), "a count differs from its events " + pattern)
-        self.assertRegex(self.one_server.messages(), "the count was put right " + pattern)
+        self.one_server.wait_message("a count differs from its events " + pattern)
+        self.one_server.wait_message("the count was put right " + pattern)
         tallyd.wait_until(
             lambda: self.one(self.one_server, "SELECT count(*) FROM audit_trail WHERE what = 'drift'"),
             10, "the drift is written down")

@@ -272,7 +272,7 @@ class Injected(ProofCase):
         trail = self.all_pages(self.connection, "AUDITS")
         for counter, _ in places:
             self.assertIn(("drift", counter), [(row["what"], row["id"]) for row in trail])
-            self.assertRegex(self.tallyd.messages(), f'error a count differs .*id="{counter}"')
+            self.tallyd.wait_message(f'error a count differs .*id="{counter}"')
 
     @staticmethod
     def line_of(line):

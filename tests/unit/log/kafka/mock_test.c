@@ -226,6 +226,9 @@ TEST(an_outage_is_told_with_a_reason_of_its_own)
     lines_begin(&lines);
     set_round_trip(30000);
     rig_wait_room(log, ERR_UNAVAILABLE);
+    uint64_t until_ms = rig_now_ms() + 30000; /* it is told a moment later */
+    while (lines_with(&lines, "they wait reason=") == 0 && rig_now_ms() < until_ms)
+        usleep(1000);
     unsigned refused = lines_with(&lines, "refused");
     unsigned silent = lines_with(&lines, "they wait reason=\"no answer\"");
     lines_end(&lines);
