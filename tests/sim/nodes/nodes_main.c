@@ -156,8 +156,12 @@ static bool is_rare(enum nodes_bug bug)
 static uint64_t known_seed(enum nodes_bug bug)
 {
     static const uint64_t seeds[NODES_BUG_COUNT] = {
-        [NODES_BUG_NO_WAIT_HOME] = 16578,
-        [NODES_BUG_OPEN_UNSAID] = 1795129036373903,
+        [NODES_BUG_EPOCH_AGAIN] = 546,     [NODES_BUG_NO_STALE] = 4713,
+        [NODES_BUG_NO_CALL_EPOCH] = 427,   [NODES_BUG_MADE_AGAIN] = 1358,
+        [NODES_BUG_SERVE_EARLY] = 2802,    [NODES_BUG_COPY_RELEASED] = 1490,
+        [NODES_BUG_NO_WAIT_HOME] = 16578,  [NODES_BUG_STOP_AT_ONCE] = 457,
+        [NODES_BUG_DISSOLVE_EARLY] = 3086, [NODES_BUG_WIPE_UNSAID] = 2100,
+        [NODES_BUG_HOME_LACKS] = 1516,     [NODES_BUG_OPEN_UNSAID] = 1795129036373903,
     };
     return seeds[bug];
 }
