@@ -525,16 +525,21 @@ class Patience(tallyd.Case):
 
     def test_an_idle_client_times_out_unless_it_listens(self):
         server = self.server("--idle-timeout", "1s")
-        idle = self.client(server, timeout_s=8)
+        idle = self.client(server)
         listener = self.client(server)
         listener.send(("SUBSCRIBE", "views"))
         self.assertEqual(listener.read()[0], "subscribe")
         busy = self.client(server)
-        begin = time.monotonic()
+        begin = asked = time.monotonic()
         while time.monotonic() - begin < 3:
-            self.assertEqual(busy.call("PING"), "PONG")
+            silent_s = time.monotonic() - asked
+            asked = time.monotonic()
+            try:
+                self.assertEqual(busy.call("PING"), "PONG")
+            except ConnectionError:
+                self.assertGreater(silent_s, 0.9)  # a busy machine kept us from asking
+                busy = self.client(server)
             time.sleep(0.2)
-        idle.socket.settimeout(4)
         self.assertTrue(idle.is_closed())
         busy.call("INCR", "views")
         self.assertEqual(listener.read()[:2], ["message", "views"])
