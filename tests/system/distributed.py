@@ -107,6 +107,19 @@ class Small(deployment.Case):
             self.assertEqual(status, 200, text)
             time.sleep(0.5)
 
+    def check_slow_log(self, proxy):
+        """A log that takes longer than a second to answer, and less than --ack-timeout, is used like any other."""
+        counter = self.name("views")
+        proxy.set(delay_ms=1150)
+        try:
+            for node in self.tally.nodes:
+                self.watch_readiness(node)
+            answer = self.node(0).ask("POST", f"/v1/counters/{counter}/add", {"delta": 3})
+            self.assertEqual((answer.status, answer.json["ack"]), (200, "log"), answer.body)
+            self.wait_rows([(3,)], "SELECT value FROM counters WHERE id = %s", counter)
+        finally:
+            proxy.clear()
+
     def wait_rows(self, want, text, *values):
         """Waits until PostgreSQL answers this."""
         deadline = time.monotonic() + STORED_WITHIN_S
@@ -341,17 +354,7 @@ class Cluster(Small, Words):
                           "outboxes that are empty again")
 
     def test_a_log_that_answers_slowly_is_a_log_that_is_up(self):
-        counter = self.name("views")
-        proxy = self.tally.kafka.brokers[0].proxy
-        proxy.set(delay_ms=1150)
-        try:
-            for node in self.tally.nodes:
-                self.watch_readiness(node)
-            answer = self.node(0).ask("POST", f"/v1/counters/{counter}/add", {"delta": 3})
-            self.assertEqual((answer.status, answer.json["ack"]), (200, "log"), answer.body)
-            self.wait_rows([(3,)], "SELECT value FROM counters WHERE id = %s", counter)
-        finally:
-            proxy.clear()
+        self.check_slow_log(self.tally.kafka.brokers[0].proxy)
 
     def test_a_repetition_promises_no_more_than_the_log_has(self):
         counter = self.name("paid")
@@ -466,17 +469,7 @@ class SlowStreams(Small):
     shared = {"serve": 1, "aggregate": 1, "cluster": False, "brokers": 0, "proxied": True}
 
     def test_a_log_that_answers_slowly_is_a_log_that_is_up_and_read(self):
-        counter = self.name("views")
-        proxy = self.tally.stream_proxy
-        proxy.set(delay_ms=1150)
-        try:
-            for node in self.tally.nodes:
-                self.watch_readiness(node)
-            answer = self.node(0).ask("POST", f"/v1/counters/{counter}/add", {"delta": 3})
-            self.assertEqual((answer.status, answer.json["ack"]), (200, "log"), answer.body)
-            self.wait_rows([(3,)], "SELECT value FROM counters WHERE id = %s", counter)
-        finally:
-            proxy.clear()
+        self.check_slow_log(self.tally.stream_proxy)
 
 
 class Refusals(tallyd.Case):

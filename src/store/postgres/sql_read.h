@@ -213,19 +213,8 @@
     /* All of it is right: it gets the sums of what stands there. */                               \
     X(SQL_TEND_SUM_ANEW,                                                                           \
       "WITH c AS (UPDATE counts SET checksum = " SQL_COUNT_SUM(                                    \
-          "item", "kind", "count") " WHERE item = $1::bigint) UPDATE entries e SET type "          \
-                                   "= " SQL_ENTRY_TYPE("e") ", checksum = " SQL_ENTRY_SUM(         \
-                                       "e.id", SQL_ENTRY_TYPE("e"), "e.incarnation", "e.slices",   \
-                                       "e.settings", "e.deadline_ms", "e.value") " WH"             \
-                                                                                 "ERE"             \
-                                                                                 " nu"             \
-                                                                                 "mbe"             \
-                                                                                 "r "              \
-                                                                                 "= "              \
-                                                                                 "$1:"             \
-                                                                                 ":bi"             \
-                                                                                 "gin"             \
-                                                                                 "t")              \
+          "item", "kind", "count") " WHERE item = $1::bigint) UPDATE entries e "                   \
+                                   "SET " SQL_ENTRY_ANEW("e") " WHERE number = $1::bigint")        \
     X(SQL_TEND_MAKE,                                                                               \
       "INSERT INTO entries(id, type, incarnation, updated, value, slices, settings, deadline_ms, " \
       "checksum) VALUES($1::text, $2::bigint, $3::bigint, $4::timestamptz, ($5::text)::numeric, "  \

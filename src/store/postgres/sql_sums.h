@@ -35,6 +35,11 @@
     "(CASE WHEN " e ".value IS NOT NULL THEN 0 WHEN " e ".slices IS NOT NULL THEN 1 ELSE 2 END)"
 #define SQL_ENTRY_LIVES(e) "(" e ".value IS NOT NULL OR " e ".slices IS NOT NULL)"
 
+/* Of an UPDATE: the row is right as it stands. */
+#define SQL_ENTRY_ANEW(e) \
+    "type = " SQL_ENTRY_TYPE(e) ", checksum = " SQL_ENTRY_SUM(e ".id", SQL_ENTRY_TYPE(e), \
+        e ".incarnation", e ".slices", e ".settings", e ".deadline_ms", e ".value")
+
 /* What is written over a row that was wrong is wrong as well: nobody knows what has begun anew. */
 #define SQL_ENTRY_STAYS_RIGHT(o) "(NOT " SQL_ENTRY_LIVES(o) " OR " SQL_ENTRY_FITS(o) ")"
 

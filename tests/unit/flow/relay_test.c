@@ -234,8 +234,8 @@ TEST(a_cell_that_lost_what_the_log_has_is_emptied)
     rounds(rig, 60);
     assert_int_equal(rig->redis.opened - rig->redis.kept, 1);
     assert_int_equal(add(rig, 0).answer, ANSWER_COLD);
-    /* Behind the second EPOCH event, and an AFTER event for each other cell. */
-    assert_int_equal(rig->redis.cells[0].need, sequence_of(2, 1 + CELLS - 1));
+    unsigned events = 1 + (CELLS - 1); /* the second EPOCH, and an AFTER for each other cell */
+    assert_int_equal(rig->redis.cells[0].need, sequence_of(2, events));
     assert_int_equal(rig->redis.cells[0].epoch, 2); /* though the others had to be opened first */
     rig_free(rig);
 }
