@@ -213,41 +213,26 @@ static void note_wrong(struct store_check *check, unsigned *wrong, const char *w
     note_damage(check, &found);
 }
 
-static enum err check_row(struct store_check *check, struct sqlite_reader *reader,
-                          sqlite3_stmt *statement, unsigned *wrong, struct error *error)
+struct row_check {
+    struct store_check *check;
+    unsigned *wrong;
+};
+
+static enum err check_row(struct sqlite_reader *reader, const struct entry *entry, void *arg,
+                          struct error *error)
 {
-    struct entry entry;
+    const struct row_check *rows = arg;
     bool is_wrong = false;
     enum err err = ERR_OK;
-    entry_read(statement, &entry);
-    if (entry.is_wrong)
-        note_wrong(check, wrong, "row", entry.id,
+    if (entry->is_wrong)
+        note_wrong(rows->check, rows->wrong, "row", entry->id,
                    "it is counted anew from the log before it is used");
-    else if (entry.type == ENTRY_ITEM && entry.slices == STATE_SLICES)
-        err = entry_check_slices(reader, &entry, &is_wrong, error);
+    else if (entry->type == ENTRY_ITEM && entry->slices == STATE_SLICES)
+        err = entry_check_slices(reader, entry, &is_wrong, error);
     if (is_wrong)
-        note_wrong(check, wrong, "set of members", entry.id,
+        note_wrong(rows->check, rows->wrong, "set of members", entry->id,
                    "it is made anew from the log before it is used");
     return err;
-}
-
-static enum err check_entries(struct store_check *check, struct sqlite_reader *reader,
-                              unsigned *wrong, struct error *error)
-{
-    sqlite3_stmt *statement = db_take(reader->db, SQL_ENTRY_SCAN, error);
-    if (!statement)
-        return ERR_UNAVAILABLE;
-    db_bind_int(statement, 1, INT64_MIN);
-    db_bind_int(statement, 2, -1);
-    enum err err;
-    while (!(err = db_step(reader->db, statement, error))) {
-        err = check_row(check, reader, statement, wrong, error);
-        if (err) {
-            sqlite3_reset(statement);
-            return err;
-        }
-    }
-    return err == ERR_NOT_FOUND ? ERR_OK : err;
 }
 
 static enum err check_bases(struct store_check *check, struct db *db, unsigned *wrong,
@@ -273,7 +258,8 @@ static enum err check_rows(struct store_check *check, struct store *store, struc
     enum err err = store_reader_open(store, &reader, error);
     if (err)
         return err;
-    err = check_entries(check, (struct sqlite_reader *)reader, &wrong, error);
+    struct row_check rows = {.check = check, .wrong = &wrong};
+    err = entries_each((struct sqlite_reader *)reader, check_row, &rows, error);
     if (!err)
         err = check_bases(check, &store_of(store)->db, &wrong, error);
     store_reader_close(reader);

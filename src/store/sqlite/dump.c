@@ -63,28 +63,15 @@ static enum err row_is_wrong(const struct sqlite_reader *reader, const char *tab
                      reader->db->path, table, advice, SLICE_ARGS(id));
 }
 
-static enum err check_entries(struct sqlite_reader *reader, struct error *error)
+static enum err check_entry(struct sqlite_reader *reader, const struct entry *entry, void *arg,
+                            struct error *error)
 {
-    sqlite3_stmt *statement = db_take(reader->db, SQL_ENTRY_SCAN, error);
-    if (!statement)
-        return ERR_UNAVAILABLE;
-    db_bind_int(statement, 1, INT64_MIN);
-    db_bind_int(statement, 2, -1);
-    enum err err;
-    while (!(err = db_step(reader->db, statement, error))) {
-        struct entry entry;
-        entry_read(statement, &entry);
-        bool is_wrong = entry.is_wrong && entry.type != ENTRY_GONE;
-        if (!is_wrong && entry.type == ENTRY_ITEM && entry.slices == STATE_SLICES)
-            err = entry_check_slices(reader, &entry, &is_wrong, error);
-        if (!err && is_wrong)
-            err = row_is_wrong(reader, "entries", entry.id, ENTRY_ADVICE, error);
-        if (err) {
-            sqlite3_reset(statement);
-            return err;
-        }
-    }
-    return err == ERR_NOT_FOUND ? ERR_OK : err;
+    (void)arg;
+    bool is_wrong = entry->is_wrong && entry->type != ENTRY_GONE;
+    enum err err = ERR_OK;
+    if (!is_wrong && entry->type == ENTRY_ITEM && entry->slices == STATE_SLICES)
+        err = entry_check_slices(reader, entry, &is_wrong, error);
+    return !err && is_wrong ? row_is_wrong(reader, "entries", entry->id, ENTRY_ADVICE, error) : err;
 }
 
 static enum err check_bases(struct sqlite_reader *reader, struct error *error)
@@ -107,7 +94,7 @@ static enum err check_bases(struct sqlite_reader *reader, struct error *error)
 /* The other store gives its rows sums of its own: what is wrong here would be right there. */
 static enum err check_sums(struct sqlite_reader *reader, struct error *error)
 {
-    enum err err = check_entries(reader, error);
+    enum err err = entries_each(reader, check_entry, NULL, error);
     return err ? err : check_bases(reader, error);
 }
 

@@ -730,6 +730,26 @@ static enum err count_slices(struct sqlite_reader *reader, const struct entry *e
     return err == ERR_NOT_FOUND ? ERR_OK : err;
 }
 
+enum err entries_each(struct sqlite_reader *reader, entry_fn *each, void *arg, struct error *error)
+{
+    sqlite3_stmt *statement = db_take(reader->db, SQL_ENTRY_SCAN, error);
+    if (!statement)
+        return ERR_UNAVAILABLE;
+    db_bind_int(statement, 1, INT64_MIN);
+    db_bind_int(statement, 2, -1);
+    enum err err;
+    while (!(err = db_step(reader->db, statement, error))) {
+        struct entry entry;
+        entry_read(statement, &entry);
+        err = each(reader, &entry, arg, error);
+        if (err) {
+            sqlite3_reset(statement);
+            return err;
+        }
+    }
+    return err == ERR_NOT_FOUND ? ERR_OK : err;
+}
+
 enum err entry_check_slices(struct sqlite_reader *reader, const struct entry *entry,
                             bool *ret_is_wrong, struct error *error)
 {

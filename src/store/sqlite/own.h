@@ -293,6 +293,10 @@ enum err reader_end(struct sqlite_reader *reader, enum err err);
 /* Kinds that the reader does not know yet are looked up. */
 enum err reader_kinds(struct sqlite_reader *reader, struct error *error);
 
+/* Reads all rows, until one is refused. */
+typedef enum err entry_fn(struct sqlite_reader *reader, const struct entry *entry, void *arg,
+                          struct error *error);
+enum err entries_each(struct sqlite_reader *reader, entry_fn *each, void *arg, struct error *error);
 /* Are the slices of a large item what was written there? */
 enum err entry_check_slices(struct sqlite_reader *reader, const struct entry *entry,
                             bool *ret_is_wrong, struct error *error);
